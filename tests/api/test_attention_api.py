@@ -323,7 +323,7 @@ REFUSED: list[tuple[Any, str]] = [
         lambda: attend([SENTENCE, "word " * 1_000_000]),
         "text must have at most 4,194,304 characters. It has 5,000,000.",
     ),
-    (lambda: attend("a", heads=3), "The output size 2 is not divisible by 3 heads. Use 2 heads"),
+    (lambda: attend("a", heads=3), "The output size 2 cannot be split into 3 heads. Use 2 heads"),
     (lambda: attend("a", heads="two"), "heads must be a whole number. It is 'two'."),  # type: ignore[arg-type]
     (lambda: attend("a", heads=1.5), "heads must be a whole number. It is 1.5."),  # type: ignore[arg-type]
     (lambda: attend("a", causal="no"), "causal must be true or false. It is 'no'."),  # type: ignore[arg-type]

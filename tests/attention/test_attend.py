@@ -383,7 +383,7 @@ def test_vectors_of_another_size_are_refused() -> None:
 
 def test_a_spec_with_a_problem_is_refused() -> None:
     spec = AttentionSpec(d_out=6, heads=4)
-    with pytest.raises(InputError, match="The output size 6 is not divisible by 4 heads"):
+    with pytest.raises(InputError, match="The output size 6 cannot be split into 4 heads"):
         attend(spec, torch.ones(6, 3), initialize_parameters(AttentionSpec(), 6, CPU))
 
 

@@ -274,7 +274,7 @@ def test_a_step_of_training_reaches_every_parameter(module: AttentionModule) -> 
 
 
 def test_heads_that_do_not_divide_are_refused() -> None:
-    said = "The output size 6 is not divisible by 4 heads. Use 3 or 6 heads, or the output size 8."
+    said = "The output size 6 cannot be split into 4 heads. Use 3 or 6 heads, or the output size 8."
     with pytest.raises(InputError, match=re.escape(said)) as refused:
         MultiHeadAttention(D_IN, 6, LENGTH, 0.0, num_heads=4)
     assert refused.value.field == "heads"

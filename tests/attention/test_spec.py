@@ -71,7 +71,7 @@ def test_beside_own_weights_no_other_size_is_offered_for_heads() -> None:
     """Another size would not fit the custom weights, which would have to be removed."""
     own = (("W_query", NumberMatrix.of(np.zeros((3, 4)))),)
     (problem,) = spec_problems(AttentionSpec(d_in=3, d_out=4, heads=3, own_weights=own))
-    assert problem.sentence == "The output size 4 is not divisible by 3 heads. Use 2 or 4 heads."
+    assert problem.sentence == "The output size 4 cannot be split into 3 heads. Use 2 or 4 heads."
     assert problem.remedy == ("heads", 4)
 
 
@@ -98,24 +98,24 @@ def test_check_raises_the_first_problem(spec: AttentionSpec) -> None:
         (
             {"d_out": 6, "heads": 4},
             "heads",
-            "The output size 6 is not divisible by 4 heads. Use 3 or 6 heads, or the output size "
+            "The output size 6 cannot be split into 4 heads. Use 3 or 6 heads, or the output size "
             "8.",
         ),
         (
             {"d_out": 5, "heads": 2},
             "heads",
-            "The output size 5 is not divisible by 2 heads. Use 1 or 5 heads, or the output size "
+            "The output size 5 cannot be split into 2 heads. Use 1 or 5 heads, or the output size "
             "6.",
         ),
         (
             {"d_out": 2, "heads": 3},
             "heads",
-            "The output size 2 is not divisible by 3 heads. Use 2 heads, or the output size 3.",
+            "The output size 2 cannot be split into 3 heads. Use 2 heads, or the output size 3.",
         ),
         (
             {"d_in": 1, "heads": 2, "projection": Projection.NONE},
             "heads",
-            "The embedding size 1 is not divisible by 2 heads. Use 1 head, or the embedding size "
+            "The embedding size 1 cannot be split into 2 heads. Use 1 head, or the embedding size "
             "2.",
         ),
         (
@@ -152,7 +152,7 @@ def test_check_raises_the_first_problem(spec: AttentionSpec) -> None:
         (
             {"d_out": 1_000_000, "heads": 3},
             "heads",
-            "The output size 1000000 is not divisible by 3 heads. Use 2 or 4 heads, or the "
+            "The output size 1000000 cannot be split into 3 heads. Use 2 or 4 heads, or the "
             "output size 999999.",
         ),
         (

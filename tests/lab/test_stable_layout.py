@@ -175,7 +175,7 @@ def test_problems_are_shown_even_if_the_settings_are_collapsed(user: LabUser) ->
     user.type("heads", "3")
     user.press(Qt.Key.Key_F9, NONE)
     assert not user.window.left_tabs.isVisible()
-    assert user.line == "The embedding size 64 is not divisible by 3 heads. Use 2 heads."
+    assert user.line == "The embedding size 64 cannot be split into 3 heads. Use 2 heads."
 
 
 def test_the_settings_are_expanded_for_a_new_run(user: LabUser) -> None:

@@ -190,7 +190,7 @@ def test_a_preview_read_during_a_start_is_shown_for_the_next_run(
 
 def test_problems_are_shown_at_their_settings_and_fixed(user: LabUser) -> None:
     user.type("heads", "3")
-    assert user.problem("heads").startswith("The embedding size 64 is not divisible by 3 heads.")
+    assert user.problem("heads").startswith("The embedding size 64 cannot be split into 3 heads.")
     assert not user.window.training_bar.buttons["toggle"].isEnabled()
     rows = user.window.settings_pane.rows
     label = rows["heads"].problem

@@ -231,7 +231,7 @@ def test_a_window_that_requests_the_run_receives_it(tmp_path: Path) -> None:
         ({"batch": "1"}, "A batch of 1 block cannot be divided among 2 processes. Use 2."),
         (
             {"heads": "3"},
-            "argument --heads: The embedding size 16 is not divisible by 3 heads. Use 2 heads.",
+            "argument --heads: The embedding size 16 cannot be split into 3 heads. Use 2 heads.",
         ),
     ],
 )

@@ -25,7 +25,7 @@ WRONG = [
     (
         {"width": 64, "heads": 6},
         "heads",
-        "The embedding size 64 is not divisible by 6 heads. Use 4 heads.",
+        "The embedding size 64 cannot be split into 6 heads. Use 4 heads.",
     ),
     ({"dropout": 1.0}, "dropout", "The dropout rate must be at least 0 and less than 1."),
     ({"rate": 0.0}, "rate", "The learning rate must be greater than 0"),

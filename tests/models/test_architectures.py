@@ -201,7 +201,7 @@ def note_weights_read(trace: Trace) -> set[str]:
     [
         (
             "gemma", "normed", "number ÷ root mean square × (1 + weight)",
-            "times 1 plus",
+            "times (1 + ",
         ),
         (
             "gemma", "residual", "embedding × 5.6569",

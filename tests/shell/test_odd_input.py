@@ -228,11 +228,11 @@ def test_a_larger_window_has_room_for_more_cells(hand: Hand) -> None:
             (
                 "heads",
                 "3",
-                "The output size 2 is not divisible by 3 heads. Use 2 heads, or the output size 3.",
+                "The output size 2 cannot be split into 3 heads. Use 2 heads, or the output size",
             ),
             ("heads", "0", "The number of heads must be"),
             ("d_in", "0", "The embedding size must be"),
-            ("d_out", "3", "The output size 3 is not divisible by 2 heads."),
+            ("d_out", "3", "The output size 3 cannot be split into 2 heads."),
             ("temperature", "0", "The temperature must be"),
             ("temperature", "-2", "The temperature must be"),
         ],

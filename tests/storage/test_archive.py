@@ -74,7 +74,7 @@ STRANGE = [
     ),
     (
         with_array(NO_WEIGHTS, "trace/scores.npy", lambda old: old[:1]),
-        "with the wrong size or type",
+        "with the wrong shape or type",
     ),
     (
         with_array(NO_WEIGHTS, "trace/input.npy", lambda old: old * np.nan),
@@ -97,8 +97,8 @@ STRANGE = [
     ),
     (packed({**RECORDED, "trace/texts.txt": b"oneTEXTandthreewords"}), "for a different text"),
     (packed({**RECORDED, "trace/texts.txt": b"onetextandthreethree"}), "for a different text"),
-    (with_array(RECORDED, "trace/weights.npy", lambda old: old[:1]), "with the wrong size or type"),
-    (with_array(RECORDED, "trace/weights.npy", lambda old: old.astype("<f8")), "size or type"),
+    (with_array(RECORDED, "trace/weights.npy", lambda old: old[:1]), "wrong shape or type"),
+    (with_array(RECORDED, "trace/weights.npy", lambda old: old.astype("<f8")), "shape or type"),
     (
         with_array(RECORDED, "trace/input.npy", lambda old: old * np.nan),
         "invalid numbers for input",

@@ -116,9 +116,9 @@ def _head_problems(spec: AttentionSpec) -> list[Problem]:
     nearest = f"{below} or {above} heads" if above else f"{below} head{'s' * (below > 1)}"
     wider = min(math.ceil(total / heads), MAX_VALUES[field] // heads) * heads
     if spec.own_weights or (field == "d_in" and spec.own_input):  # custom numbers have fixed sizes
-        sentence = f"The {size} {total} is not divisible by {heads} heads. Use {nearest}."
+        sentence = f"The {size} {total} cannot be split into {heads} heads. Use {nearest}."
         return [Problem("heads", sentence, ("heads", above or below))]
-    sentence = f"The {size} {total} is not divisible by {heads} heads. "
+    sentence = f"The {size} {total} cannot be split into {heads} heads. "
     sentence += f"Use {nearest}, or the {size} {wider}."
     return [Problem("heads", sentence, (field, wider))]
 
@@ -139,7 +139,7 @@ def _mask_problems(spec: AttentionSpec) -> list[Problem]:
         sentence = "The matrix is empty. Enter one row of 0s and 1s for each query."
         found.append(Problem("own_mask", sentence))
     if spec.normalisation is NormalisationKind.SUM and spec.lengths:
-        sentence = "Padding sets scores to −∞, so the row has no finite sum. Use softmax."
+        sentence = "Padding sets scores to −∞, so padded rows have no finite sum. Use softmax."
         remedy: Remedy = ("normalisation", NormalisationKind.SOFTMAX)
         found.append(Problem("normalisation", sentence, remedy))
     elif (

@@ -149,7 +149,7 @@ def model_parser() -> option_parser.CommandLineParser:
                 "--heads",
                 type=Path,
                 metavar="FILE",
-                help="write a CSV table with the measures of all heads, or '-' for standard output",
+                help="CSV file for the measures of all heads, or '-' for standard output",
             )
             group.add_argument(
                 "--overview",

@@ -409,7 +409,7 @@ def _take_array(
     if array is None:
         raise DamagedError(f"does not contain the numbers for {name}.")
     if array.shape != sizes or array.dtype != spec.dtype.value:
-        raise DamagedError(f"contains numbers for {name} with the wrong size or type.")
+        raise DamagedError(f"contains an array for {name} with the wrong shape or type.")
     return array
 
 

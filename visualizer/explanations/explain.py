@@ -105,7 +105,7 @@ def equation(run: Run, leading: LeadingIndex, step: Step, head: int) -> Equation
 
 
 def cell_equation(trace: Trace, explanation: Explanation) -> Equation:
-    """Return the equation for an explained cell; it names the column of a long vector."""
+    """Return the equation for an explained cell; for a long vector, it names the column."""
     written, longer, shorter = (
         EXPLAINERS[explanation.stage.operation].equation(EquationWriter(trace, explanation, most))
         for most in (MAX_SHOWN_TERMS, 2 * MAX_SHOWN_TERMS, MAX_SHOWN_TERMS // 2)

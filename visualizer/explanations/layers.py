@@ -180,7 +180,7 @@ def _normalization_phrase(stage: Stage) -> str:
 def _gain_phrase(stage: Stage, whose: str) -> str:
     """Describe the gain and the bias; `whose` is "its" or "each column’s"."""
     step = stage.layer_step(NormLayer)
-    weight = f" times {'1 plus ' * step.adds_one}{whose} weight"
+    weight = f" times (1 + {whose} weight)" if step.adds_one else f" times {whose} weight"
     parts = [weight] if step.has_gain else []
     parts += [f" plus {whose} bias"] if step.has_bias else []
     return ",".join(("", *parts)) if parts else ""

@@ -141,7 +141,7 @@ class BoardMenuController(QObject):
             for source in sources:
                 title = resolved.run.trace.stage(source.stage).title
                 follow = partial(to.follow, source)
-                yield MenuEntry(f"follow {source.stage}", f"Follow back to {title}", follow, 1)
+                yield MenuEntry(f"follow {source.stage}", f"Trace back to {title}", follow, 1)
         is_allowed = to.is_pair_allowed(cell)
         if is_allowed is not None:
             text = "Mask this pair" if is_allowed else "Unmask this pair"

@@ -62,7 +62,7 @@ SUBSCRIPT = re.compile(r"(?<=\bW)_(\w+)")
 """Subscripts of the weight matrices; other layers have the names from their model."""
 ALL_HEADS = "All heads"
 RESIDUAL_TEXTS = (
-    "residual stream: each token keeps its vector, and each part adds to it",
+    "residual stream: each token carries a vector, to which each sublayer adds",
     "residual stream",
 )
 WEIGHTS_LEGEND = ("Weights",)

@@ -218,7 +218,7 @@ def settings_problems(settings: TrainingSettings) -> tuple[Problem, ...]:
         width, heads = settings.width, settings.heads
         divisor = max(count for count in range(1, heads + 1) if width % count == 0)
         use = format_count(divisor, "head")
-        sentence = f"The embedding size {width} is not divisible by {heads} heads. Use {use}."
+        sentence = f"The embedding size {width} cannot be split into {heads} heads. Use {use}."
         found.append(Problem("heads", sentence, ("heads", divisor)))
     if settings.source.kind is CorpusKind.FILE and not settings.source.path:
         found.append(Problem("path", "Choose a text file to train on."))

@@ -45,7 +45,7 @@ MIN_WIDTH_PX = 100
 
 
 class RichLabel(QLabel):
-    """Label that shows HTML; the caller escapes text from files and from the user."""
+    """Label that shows HTML; callers must escape text from files and from the user."""
 
     def __init__(self) -> None:
         super().__init__()

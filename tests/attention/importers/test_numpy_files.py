@@ -239,7 +239,7 @@ def test_a_small_archive_may_be_packed_as_tightly_as_it_likes(tmp_path: Path) ->
 def test_tokens_that_do_not_fit_are_left_out_and_said_to_be(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", weights=attention((4, 4)), tokens=np.array(WORDS))
     assert opened(tmp_path / "a.npz").query_tokens == ()
-    said = "Found 3 tokens for 4 queries and 4 keys, so positions are numbered instead."
+    said = "Found 3 tokens for 4 queries and 4 keys, so positions have numbers, not labels."
     assert notice(tmp_path / "a.npz") == said
 
 

@@ -198,7 +198,7 @@ def add_tokens(
     if has_some or not (queries or keys):
         return fitting, ""
     counts = f"{len(queries or keys):,} tokens for {captured.queries:,} queries"
-    notice = f"Found {counts} and {captured.keys:,} keys, so positions are numbered instead."
+    notice = f"Found {counts} and {captured.keys:,} keys, so positions have numbers, not labels."
     return fitting, notice
 
 

@@ -121,7 +121,7 @@ class AttributionPane(QWidget):
         self.token.setCompleter(QCompleter([""], self.token))
         self.token.setInsertPolicy(QComboBox.InsertPolicy.NoInsert)
         self.token.setAccessibleName("Next token")
-        self.token.setToolTip(plain_tooltip("Token to explain, including its leading space"))
+        self.token.setToolTip(plain_tooltip("Token to explain, including any leading space"))
         edit = self.token.lineEdit()
         assert isinstance(edit, QLineEdit)
         edit.setMaxLength(MAX_TOKEN_LENGTH)

@@ -323,7 +323,7 @@ def _label_of(axis: HeatmapAxis, section: int) -> str:
 
 
 class NumberTableView(QTableView):
-    """Table view with arrow keys, copy, paste and typing, as in a spreadsheet.
+    """Table view in which one can move, type, copy and paste as in a spreadsheet.
 
     `currentCellChanged` is emitted if the user makes another cell the current one.
     """
