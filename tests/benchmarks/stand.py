@@ -222,7 +222,7 @@ class Stand:
 
     def open_lines(self) -> None:
         """Open the Lines pane and wait until the lines are drawn."""
-        self.window.docks.docks["Lines"].toggleViewAction().trigger()
+        self.window.docks.open("Lines")
         view = self.window.panes["Lines"].view
         self.until_painted(lambda: self.drawn_lines > 0, view)
         self.settle()
