@@ -410,7 +410,7 @@ FACTS = {
     "Positions as rotations": scores_follow_distances,
     "One text, many contexts": one_row_a_target,
     "An embedding looks up a row": picks_a_row,
-    "Logits: one number for each possible next character": logits_of_h,
+    "Logits: one number for every character": logits_of_h,
     "The scores, head by head": heads_disagree,
     "All heads in one product": one_product,
     "Exercise 3.2: two output numbers": sizes("concat", 2, 6, 2),

@@ -492,7 +492,7 @@ def test_a_served_model_generates_text(hand: Hand, server: ServedFolder) -> None
     assert not controller.panel.problem
     pane = hand.window.panes["Continue"]
     pane.steps.setValue(3)
-    QTest.mouseClick(pane.generation.run, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(pane.generation.run_button, Qt.MouseButton.LeftButton)
     hand.until(lambda: len(controller.tree.path) == 3)
     hand.until(lambda: not controller.is_running)
     before = controller.continued_text
@@ -505,7 +505,7 @@ def test_a_served_model_generates_text(hand: Hand, server: ServedFolder) -> None
         "it is continued over the new connection"
     )
     assert len(controller.tree.path) == 3
-    QTest.mouseClick(pane.generation.run, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(pane.generation.run_button, Qt.MouseButton.LeftButton)
     hand.until(lambda: len(controller.tree.path) == 6)
     hand.until(lambda: not controller.is_running)
 
