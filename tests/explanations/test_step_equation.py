@@ -255,3 +255,15 @@ def test_a_column_of_a_long_vector_is_named() -> None:
     for run, has_column in ((long, True), (short, False)):
         left = cell_equation(run.trace, explain(run.trace, "context", (0, 1, 1))).left
         assert ("2" in left) == has_column
+
+
+@pytest.mark.parametrize("tokens", [3, 7, 40])
+def test_the_longest_version_of_an_equation_has_no_gaps_unless_many_terms_are_omitted(
+    tokens: int,
+) -> None:
+    run = a_run(" ".join(["word"] * tokens), mask=MaskKind.NONE, heads=1)
+    shown = cell_equation(run.trace, explain(run.trace, "weights", (0, 1, 1)))
+    texts = ["".join(part.text for part in parts) for parts in shown.versions]
+    counts = [text.count("exp(") - 1 for text in texts]
+    assert counts[0] == (tokens if tokens <= 2 * MAX_SHOWN_TERMS else MAX_SHOWN_TERMS)
+    assert counts == sorted(counts, reverse=True)

@@ -115,8 +115,10 @@ def cell_equation(trace: Trace, explanation: Explanation) -> Equation:
     is_vector = explanation.stage.dims[-1] != "key"
     if is_vector and trace.shape(explanation.stage.name)[-1] > MAX_SHOWN_NUMBERS:
         left = f"{left}, column {column:,}"
-    versions = tuple(map(_join_parts, (longer, written, shorter)))
-    return Equation(left, versions[1], result, versions)
+    sides: tuple[EquationSide, ...] = (written, shorter)
+    if not any("…" in part.text for part in longer.parts):  # more terms with gaps are hard to read
+        sides = (longer, *sides)
+    return Equation(left, _join_parts(written), result, tuple(map(_join_parts, sides)))
 
 
 def _join_parts(side: EquationSide) -> tuple[EquationPart, ...]:
