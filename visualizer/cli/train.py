@@ -320,7 +320,7 @@ def _train_run(
     from visualizer.language.training_run import DivergedError
 
     running = opened.running
-    assert running, "a run without its text is not opened"
+    assert running, "a run cannot be opened without its text"
     if running.state.is_ended:
         print_message(
             f"The training in {opened.folder.path} has diverged. Start a new run with a smaller "

@@ -146,7 +146,7 @@ class DocumentChange(Struct, frozen=True):
 
 
 def switch_to_model(document: Document, opened: OpenedModelSource) -> DocumentChange:
-    """Return the change that runs a model on a document's text, or on a replacement text.
+    """Switch a document to a model, with the document's text or a replacement text.
 
     A vision model uses the image of the previous model.
     """

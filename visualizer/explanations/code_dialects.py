@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
 
 class MaskPolarity(StrEnum):
-    """Meaning of a mask: true forbids a cell, true allows it, or 1 allows it and 0 forbids it."""
+    """Meaning of the numbers in a mask."""
 
     FORBIDS = auto()
+    """True forbids a cell."""
     ALLOWS = auto()
+    """True allows a cell."""
     COUNTS = auto()
+    """1 allows a cell and 0 forbids it."""
 
 
 class CodeIdentifiers(Struct, frozen=True, eq=False):

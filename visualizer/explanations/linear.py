@@ -60,7 +60,7 @@ class FeatureMapExplainer(VectorExplainer):
 
     def row_phrase(self, context: StepContext) -> str:
         read, made = vector_noun(context.first_input), vector_noun(context.stage.name)
-        return f"elu(x) + 1 of the {read} of {context.query} gives its {made}"
+        return f"elu(x) + 1, applied to the {read} of {context.query}, gives its {made}"
 
     def stage_phrase(self, context: StepContext) -> str:
         return "elu(x) + 1 makes every number positive"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 from PySide6.QtCore import QRectF
 from PySide6.QtGui import QFont, QFontMetricsF
 
@@ -36,36 +37,60 @@ class StatePlace(Struct, frozen=True):
         Name of the state.
     area : QRectF
         Area of the name or the dot.
-    is_dot : bool
-        Whether a dot represents the state.
+    pixels : int
+        Font size of the name; 0 if a dot represents the state.
     """
 
     stage: str
     title: str
     area: QRectF
     is_shown: bool
-    is_dot: bool = False
+    pixels: int = TITLE_PX
+
+    @property
+    def font(self) -> QFont:
+        """Font of the name."""
+        weight = QFont.Weight.DemiBold if self.is_shown else QFont.Weight.Normal
+        return scaled_font(self.pixels, weight)
 
 
 def state_places(placement: FlowPlacement, at: int) -> tuple[StatePlace, ...]:
-    """Return the names of a column's states or, if they do not fit, the visible one and dots."""
+    """Return the places of a column's states in its heading.
+
+    All names are shown if they fit, if necessary in a smaller font except for the visible state.
+    Otherwise, the heading shows the name of the visible state and a dot for each state.
+    """
     column = placement.layout.columns[at]
     if column.is_hidden or column.is_spine:
         return ()
+    room = title_room(placement, at)
+    for pixels in (TITLE_PX, SMALL_LABEL_PX):
+        named = _named_states(placement, at, pixels)
+        if named[-1].area.right() <= column.heading.left + room:
+            return named
+    return _states_with_dots(placement, at, room)
+
+
+def _named_states(placement: FlowPlacement, at: int, pixels: int) -> tuple[StatePlace, ...]:
+    """Return all names, with a font size for the names of the states that are not visible."""
+    states, shown = placement.panels.columns[at].states, _shown_state(placement, at)
+    scale, left = text_scale(), placement.layout.columns[at].heading.left
+    gap, found = font_metrics(pixels).horizontalAdvance(STATE_SEPARATOR), []
+    for number, title in enumerate(placement.panels.titles[at]):
+        is_shown = number == shown
+        place = StatePlace(
+            states[number], title, QRectF(), is_shown, TITLE_PX if is_shown else pixels
+        )
+        width = QFontMetricsF(place.font).horizontalAdvance(title)
+        found.append(replace(place, area=QRectF(left, 4 * scale, width, 20 * scale)))
+        left += width + gap
+    return tuple(found)
+
+
+def _states_with_dots(placement: FlowPlacement, at: int, room: float) -> tuple[StatePlace, ...]:
     titles, states = placement.panels.titles[at], placement.panels.columns[at].states
-    shown = states.index(placement.panels.panels[at].stage)
-    scale, room, left = text_scale(), title_room(placement, at), column.heading.left
-    top, height = 4 * scale, 20 * scale
-    gap = font_metrics(TITLE_PX).horizontalAdvance(STATE_SEPARATOR)
-    found = []
-    if sum(map(title_width, titles)) + (len(titles) - 1) * gap <= room:
-        for number, title in enumerate(titles):
-            weight = QFont.Weight.DemiBold if number == shown else QFont.Weight.Normal
-            width = QFontMetricsF(scaled_font(TITLE_PX, weight)).horizontalAdvance(title)
-            area = QRectF(left, top, width, height)
-            found.append(StatePlace(states[number], title, area, number == shown))
-            left += width + gap
-        return tuple(found)
+    shown, scale = _shown_state(placement, at), text_scale()
+    left, top, height = placement.layout.columns[at].heading.left, 4 * scale, 20 * scale
     width = title_width(titles[shown])
     if width > room:
         return ()  # a narrow canvas; see the layout
@@ -76,8 +101,13 @@ def state_places(placement: FlowPlacement, at: int) -> tuple[StatePlace, ...]:
     pitch = DOT_PITCH_PX * scale
     for number, title in enumerate(titles):
         area = QRectF(left + number * pitch, top, pitch, height)
-        found.append(StatePlace(states[number], title, area, number == shown, is_dot=True))
+        found.append(StatePlace(states[number], title, area, number == shown, pixels=0))
     return tuple(found)
+
+
+def _shown_state(placement: FlowPlacement, at: int) -> int:
+    """Return the index of the visible state of a column."""
+    return placement.panels.columns[at].states.index(placement.panels.panels[at].stage)
 
 
 def title_room(placement: FlowPlacement, at: int) -> float:

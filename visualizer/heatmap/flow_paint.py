@@ -236,12 +236,12 @@ def _paint_spine_title(painter: QPainter, placement: FlowPlacement, at: int, the
 
 
 def _paint_states(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:
-    """Paint the names of the states or, if they do not fit, the visible state's name and dots."""
-    strong, plain = scaled_font(TITLE_PX, QFont.Weight.DemiBold), scaled_font(TITLE_PX)
+    """Paint the names or dots of the states; the visible state is emphasized."""
     radius, end = DOT_RADIUS_PX * text_scale(), None
-    for place in state_places(placement, at):
-        ink = theme.ink if place.is_shown else theme.quiet
-        if place.is_dot:
+    places = state_places(placement, at)
+    separator = scaled_font(min((place.pixels for place in places), default=TITLE_PX) or TITLE_PX)
+    for place in places:
+        if not place.pixels:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(QColor(theme.ink if place.is_shown else theme.border))
@@ -250,9 +250,9 @@ def _paint_states(painter: QPainter, placement: FlowPlacement, at: int, theme: T
             continue
         area = place.area
         if end is not None:
-            _draw_text(painter, end, area, STATE_SEPARATOR, plain, theme.quiet)
-        font = strong if place.is_shown else plain
-        end = _draw_text(painter, area.left(), area, place.title, font, ink)
+            _draw_text(painter, end, area, STATE_SEPARATOR, separator, theme.quiet)
+        ink = theme.ink if place.is_shown else theme.quiet
+        end = _draw_text(painter, area.left(), area, place.title, place.font, ink)
 
 
 def _draw_text(

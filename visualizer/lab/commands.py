@@ -187,7 +187,7 @@ LAB_COMMANDS: tuple[LabCommand, ...] = (
 WIDGET_SHORTCUTS = (
     ("Move between cells, or open the layer", "arrow keys, Enter in the heatmaps"),
     ("Unpin the cell", "Esc"),
-    ("Move through the snapshots", "arrow keys, Page Up and Down, Home, End in the slider"),
+    ("Move through the snapshots", "on the slider: arrow keys, Page Up, Page Down, Home and End"),
     (
         "Show or hide the losses of a run in the plot, or open the run",
         "Space, Enter in the run list",

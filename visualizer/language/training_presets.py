@@ -107,7 +107,7 @@ PRESETS = (
     TrainingPreset(
         "notes-average",
         "Lecture notes: your text, average of the block",
-        f"An average that includes the tokens to predict: {_REPORTED} 2.36 on {_TEXT}.",
+        f"An average that also includes the tokens to be predicted: {_REPORTED} 2.36 on {_TEXT}.",
         replace(_NOTES_SETTINGS, model=ModelKind.AVERAGE),
     ),
     TrainingPreset(

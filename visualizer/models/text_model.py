@@ -222,9 +222,7 @@ class TextModel:
             With field ``most`` if the number is less than 1 or exceeds the size of the vocabulary.
         """
         if not 1 <= most <= len(logs):
-            raise InputError(
-                "most", f"most must be at least 1 and at most {len(logs):,}. It is {most:,}."
-            )
+            raise InputError("most", f"`most` must be from 1 to {len(logs):,}. It is {most:,}.")
         values, numbers = logs.topk(most)
         return [*zip(self.token_texts(numbers.tolist()), values.exp().tolist(), strict=True)]
 

@@ -44,7 +44,7 @@ TEXT_TOO_LONG_ERROR = (
     "the text is too long to edit its mask: choose a mask by name, or shorten the text to {most}"
 )
 TEXT_TOO_LONG_TO_CUT_ERROR = "the text is too long to cut edges: shorten the text to {most}"
-SIZE_MISMATCH = "the mask does not fit the text: choose a brush"
+SIZE_MISMATCH = "the mask was drawn for a text of another length: choose a brush to draw a new mask"
 CUT_HINT = "Cutting edges: click, drag, or press X; press Esc to finish"
 PANEL_REQUIRED = "Show the scores or the weights to edit their cells"
 

@@ -186,7 +186,10 @@ class PlaybackBar(QWidget):
         self._show_texts()
 
     def _show_texts(self) -> None:
-        """Show the texts of the step or, outside predictions and playback, of the cell, if any."""
+        """Show the texts of the step.
+
+        While nothing is played or predicted, the texts of the current cell take precedence.
+        """
         if self.shown is None:
             return
         bar, theme = self.shown

@@ -120,7 +120,9 @@ def _values_to_edit(document: Document, run: Run, name: str) -> np.ndarray:
     if own and (own.rows, own.columns) == sizes:
         return own.array()
     if own != shown or not _is_shown(document, run, name):
-        raise _edit_error(run, name, "New numbers are being computed. Edit them when they appear.")
+        raise _edit_error(
+            run, name, "New numbers are being computed. You can edit them when they appear."
+        )
     if is_input:
         return run.trace.read(name)
     check_weight_count(sizes[0] * sizes[1])
