@@ -235,6 +235,22 @@ def test_tab_menu_brings_its_head_to_the_front_or_shows_only_this_head(
     assert {panel.head for panel in flow_menus.board.board.heatmaps} == {0}
 
 
+def test_a_head_of_a_model_is_ablated_and_restored(menus: MenuHand, model_window: Hand) -> None:
+    workspace = model_window.window.workspace
+    model_window.window.controllers.view_controller.open_head(1, 0)
+    model_window.settle()
+    for ablated in ([(1, 1)], []):
+        assert "toggle_ablation" in menus.open_at(_tab(menus, 1))
+        menus.choose("toggle_ablation")
+        model = workspace.document.model
+        assert model is not None
+        assert [edit.place for edit in model.edits] == ablated
+
+
+def test_heads_without_a_model_are_not_ablated(flow_menus: MenuHand) -> None:
+    assert "toggle_ablation" not in flow_menus.open_at(_tab(flow_menus, 1))
+
+
 def test_label_menu_selects_its_token(flow_menus: MenuHand) -> None:
     labels, slot = _placement(flow_menus).layout.row_labels, _slot(flow_menus, "weights")
     row = QPointF(labels.right - 4, slot.cell(2, 0).center().y()).toPoint()

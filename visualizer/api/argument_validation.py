@@ -1,4 +1,4 @@
-"""Validates the arguments of the Python API: their types, values and effect."""
+"""Checks that arguments of the Python API have valid types and values, and have an effect."""
 
 from __future__ import annotations
 

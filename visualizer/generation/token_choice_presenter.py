@@ -113,7 +113,9 @@ class TokenChoicePanel(Struct, frozen=True):
         if not self.is_on_branch(bar):
             return bar.description
         next_token = (
-            "next on this branch" if bar.token is not None else "one is next on this branch"
+            "next on this branch"
+            if bar.token is not None
+            else "includes the next token on this branch"
         )
         return f"{bar.description}, {next_token}"
 

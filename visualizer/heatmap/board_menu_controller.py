@@ -41,6 +41,8 @@ class BoardMenuActions(Struct, frozen=True):
         Returns whether the mask allows a cell's query and key; None if they cannot be masked.
     export_stage : callable
         Opens the export dialog for the panel of a stage.
+    toggle_ablation : callable
+        Ablates a head of a model, or removes its edit, by the numbers of its layer and head.
     """
 
     pin: Callable[[Cell], object]
@@ -56,6 +58,7 @@ class BoardMenuActions(Struct, frozen=True):
     show_head: Callable[[int], object]
     show_only_head: Callable[[int], object]
     show_all_heads: Callable[[], object]
+    toggle_ablation: Callable[[int, int], object]
     select_token: Callable[[int, TokenRole], object]
 
 
@@ -177,6 +180,13 @@ class BoardMenuController(QObject):
             yield MenuEntry("show_only_head", text, only, 1)
         if flow or len(resolved.heads) < heads:
             yield MenuEntry("show_all_heads", "Show all heads", to.show_all_heads, 1)
+        reading, model = resolved.run.reading, resolved.model_of_run
+        if place.head is not None and reading and reading.are_heads_switchable and model:
+            key = resolved.layer_number, place.head
+            text = (
+                "Undo the edit of this head" if key in model.edits_by_head else "Ablate this head"
+            )
+            yield MenuEntry("toggle_ablation", text, partial(to.toggle_ablation, *key), 2)
 
 
 def _run_entry(entry: MenuEntry) -> None:

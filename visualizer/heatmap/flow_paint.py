@@ -109,7 +109,7 @@ def paint_headings(
 def paint_uncomputed(
     painter: QPainter, placement: FlowPlacement, highlights: Highlights, theme: Theme
 ) -> None:
-    """Blank operands and thumbnails that playback has not reached or a prediction covers."""
+    """Blank operands and thumbnails that playback has not reached or that a prediction hides."""
     for column, slot in zip(placement.panels.columns, placement.operands, strict=True):
         if slot and column.operand:
             is_transposed = column.is_operand_transposed

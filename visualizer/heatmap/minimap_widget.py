@@ -90,7 +90,7 @@ class MinimapWidget(QWidget):
         )
 
     def _is_complete(self, heatmap: Heatmap) -> bool:
-        """Return whether the whole panel is computed and not covered by a prediction."""
+        """Return whether the whole panel is computed and not hidden for a prediction."""
         rows = {reach.stage: reach.rows for reach in self._highlights.computed_extents}
         is_whole = rows.get(heatmap.stage, len(heatmap.rows.labels)) >= len(heatmap.rows.labels)
         return is_whole and heatmap.stage not in self._highlights.hidden_stages

@@ -636,7 +636,7 @@ class BoardView(BoardCanvas):
 
     @property
     def _hidden_stages(self) -> frozenset[str]:
-        """The stages that a prediction covers, or that playback may not have computed."""
+        """The stages that a prediction hides, or that playback may not have computed."""
         extents = (extent.stage for extent in self.highlights.computed_extents)
         return self.highlights.hidden_stages.union(extents)
 

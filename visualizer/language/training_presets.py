@@ -101,7 +101,7 @@ PRESETS = (
     TrainingPreset(
         "notes",
         "Lecture notes: your text, bigram",
-        f"An embedding and a projection of characters: {_REPORTED} 2.49 on {_TEXT}.",
+        f"A character embedding and an output projection: {_REPORTED} 2.49 on {_TEXT}.",
         _NOTES_SETTINGS,
     ),
     TrainingPreset(

@@ -86,7 +86,7 @@ class _InputErrors:
         return self._rejected.pop(field, None) is not None
 
     def drop_resolved(self, old: Document, new: Document) -> None:
-        """Drop the errors that a change of the document resolves."""
+        """Drop the errors that a change to the document resolves."""
         self.document_error = None
         fields = [name for name in ("text", "second", "own_mask") if old.get(name) != new.get(name)]
         if old.model != new.model:

@@ -72,7 +72,7 @@ class CentrePage(QWidget):
 
 
 def needs_heatmaps(before: View, after: View) -> bool:
-    """Return whether a change of the view is visible only in the heatmaps."""
+    """Return whether a change to the view is visible only in the heatmaps."""
     is_moved = after.pinned not in (None, before.pinned)
     is_played = after.playhead.place not in (None, before.playhead.place)
     changed = any(getattr(before, name) != getattr(after, name) for name in HEATMAP_FIELDS)

@@ -664,7 +664,7 @@ WIDGET_SHORTCUTS = (
     ("During playback, if no cell is pinned: step or change the stage", "arrow keys"),
     ("Unpin the cell", "Esc"),
     ("Bring a head to the front, or show all heads", "1 to 9, 0 on the flow board"),
-    ("While painting the mask: extend the pinned cell’s state", "Shift+arrow keys"),
+    ("While painting the mask: apply the pinned cell’s state to the next cell", "Shift+arrow keys"),
     ("Leave presenter mode, if no cell is pinned", "Esc"),
     ("Open one of the first lessons", "Alt+Shift+1 to Alt+Shift+9, Alt+Shift+0"),
     ("Move between tokens, or select several", "arrow keys, Shift+arrow keys in the token strip"),

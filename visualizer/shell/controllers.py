@@ -104,6 +104,7 @@ class Controllers(FeatureControllers):
             view.show_head_flow,
             view.show_only_head,
             view.show_one_stage,
+            self.head_edit_controller.toggle_ablation,
             self.token_selection_controller.select_token,
         )
 

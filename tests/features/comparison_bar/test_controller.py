@@ -249,6 +249,16 @@ def test_the_pinned_head_is_compared_with_the_next(hand: Hand) -> None:
     assert titles(hand) == ["Scores, head 2", "Scores, head 1", "Head 1 − head 2"]
 
 
+def test_the_head_in_front_is_compared_with_the_next(hand: Hand) -> None:
+    hand.window.controllers.view_controller.show_head_flow(1)
+    hand.settle()
+    hand.window.controllers.comparison_controller.compare_heads()
+    hand.settle()
+    comparison = hand.window.workspace.view.comparison
+    assert comparison is not None
+    assert comparison.heads == (1, 0)
+
+
 @pytest.mark.parametrize(("chosen", "heads"), [("Head 2", (2, 4)), ("Head 4", (4, 1))])
 def test_two_heads_can_be_chosen_after_the_number_of_heads_decreases(
     hand: Hand, chosen: str, heads: tuple[int, int]

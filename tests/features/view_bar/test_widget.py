@@ -170,13 +170,13 @@ def test_a_double_click_on_a_hidden_head_shows_only_this_head(three: Hand) -> No
     assert heads(three) == [1]
 
 
-def test_a_double_click_keeps_the_pinned_cell(three: Hand) -> None:
-    for cell, kept in ((Cell("weights", (1, 3, 2)), True), (Cell("weights", (0, 3, 2)), False)):
-        three.click_cell(cell)
+def test_the_pinned_cell_moves_to_a_double_clicked_head(three: Hand) -> None:
+    for head in (1, 0):
+        three.click_cell(Cell("weights", (head, 3, 2)))
         three.leave()
         double_click(three, 1)
         assert heads(three) == [1]
-        assert three.window.workspace.view.pinned == (cell if kept else None)
+        assert three.window.workspace.view.pinned == Cell("weights", (1, 3, 2))
         double_click(three, 1)
         three.window.controllers.cell_selection_controller.unpin()
 

@@ -64,11 +64,13 @@ class ComparisonController(QObject):
     # ------------------------------------------------------------------ heads
 
     def compare_heads(self) -> None:
-        """Compare the pinned head or, if no cell is pinned, the first head with the next head."""
-        run, pinned = self._workspace.run, self._workspace.wanted.pinned
-        if run:
-            heads = run.trace.spec.heads
-            head = min((pinned.head or 0) if pinned else 0, heads - 1)
+        """Compare the head of the pinned cell or, if none is pinned, the first shown head.
+
+        The other head is the next one.
+        """
+        resolved = self._workspace.wanted_resolved
+        if resolved:
+            heads, head = resolved.run.trace.spec.heads, resolved.caption_head
             following = (head + 1) % heads if heads > 1 else 1
             self._start_comparison(ComparisonKind.HEAD, heads=(head, following))
 

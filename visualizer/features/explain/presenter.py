@@ -63,7 +63,7 @@ MULTIPLICATION_SIGN, DIVISION_SIGN = "×", "÷"
 
 
 def _compare_sides(resolved: ResolvedView, cell: Cell) -> tuple[str, ...]:
-    """Describe the cell's number on each compared side, and the difference."""
+    """Describe the cell's value on each side of the comparison, and the difference."""
     comparison, run = resolved.comparison, resolved.run
     if comparison is None:
         return ()
@@ -183,7 +183,7 @@ class CellPanel(Struct, frozen=True):
     rest : str
         A note on the omitted terms; empty if there are none.
     additional_sentences : tuple of str
-        The cell's numbers on the compared sides.
+        The cell's values on the sides of the comparison.
     sentence_with_head : str
         The explanation for use without the heading; empty if `sentence` suits both uses.
     equation : Equation or None
@@ -209,7 +209,7 @@ class CellPanel(Struct, frozen=True):
 
     @property
     def caption(self) -> str:
-        """The sentence and the numbers on the compared sides, without the heading (HTML)."""
+        """The sentence and the compared values, without the heading (HTML)."""
         return self._with_additions(self.sentence_with_head or self.sentence)
 
     @property
@@ -327,7 +327,7 @@ def selected_token_panel(resolved: ResolvedView) -> CellPanel | None:
 
 
 def _covered_cell_panel(run: Run, cell: Cell) -> CellPanel:
-    """Return the panel of a cell that is covered by a prediction."""
+    """Return the panel of a cell whose value is hidden for a prediction."""
     sentence = "Hidden: click or press Enter to mark this cell; reveal the answer to see its value."
     return CellPanel(
         run.trace.stage(cell.stage).title, sentence, "", "", (), "", "", is_pinned=False

@@ -264,7 +264,7 @@ def _has_weights(resolved: ResolvedView, request: WeightRequest) -> bool:
 
 
 def _is_hidden(resolved: ResolvedView, request: WeightRequest) -> bool:
-    """Return whether the weights are covered by a prediction or not reached by playback yet."""
+    """Return whether the weights are hidden for a prediction or not reached by playback yet."""
     last = len(_token_labels(resolved)) - 1
     # Of all rows, playback reaches the last one last.
     row = max(request.subjects) if request.are_queries else last

@@ -190,10 +190,8 @@ class ViewController(QObject):
 
     def bring_to_front(self, head: int) -> None:
         """Bring a head to the front of the flow board; a pinned cell moves to this head."""
-        pinned = self._wanted.pinned
-        if pinned and pinned.head is not None:
-            pinned = replace(pinned, place=(head, *pinned.place[1:]))
-        self._workspace.change_view(heads=frozenset({head}), pinned=pinned, hovered=None)
+        self._show_only_head(head)
+        self._workspace.change_view(hovered=None)
 
     def show_all_panels(self) -> None:
         """Show the stages side by side, one row per head."""
@@ -289,23 +287,22 @@ class ViewController(QObject):
         self.solo_head(head)
 
     def _show_only_head(self, head: int) -> None:
+        """Show only a head; a pinned cell moves to the same place in this head."""
         pinned = self._wanted.pinned
         if pinned and pinned.head is not None:
-            self._unpin_from({pinned.head} - {head})
-        self._workspace.change_view(heads=frozenset({head}))
+            pinned = replace(pinned, place=(head, *pinned.place[1:]))
+        self._workspace.change_view(heads=frozenset({head}), pinned=pinned)
 
     def show_head_of_layer(self, layer: int, head: int) -> None:
         """Show only the given head of a layer; both are indices in the run."""
-        run, pinned = self._workspace.run, self._wanted.pinned
+        run = self._workspace.run
         if run is None:
             return
         if "layer" in run.trace.axes and layer != self._wanted.layer:
             at = {"layer": layer, "text": self._wanted.text}
             self._workspace.show_leading(tuple(at[axis] for axis in run.trace.axes))
-        if pinned and pinned.head is not None:
-            self._unpin_from({pinned.head} - {head})
         if run.trace.spec.heads > 1:
-            self._workspace.change_view(heads=frozenset({head}))
+            self._show_only_head(head)
 
     def open_head(self, layer: int, head: int) -> None:
         """Show the flow board of the given head of a layer; both are indices in the run."""
