@@ -25,7 +25,7 @@ import_numpy_on_first_use()
 from visualizer import app
 import PySide6.QtCore
 
-app.restore_import()  # as it does itself, before it imports the window
+app.restore_builtin_import()  # as it does itself, before it imports the window
 from visualizer.shell.window_manager import WindowManager
 from visualizer.shell.screen_presenter import STATUS_PANEL
 

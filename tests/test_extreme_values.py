@@ -32,13 +32,13 @@ from visualizer.documents.document_file import SavedDocument, document_bytes, re
 from visualizer.errors import InputError
 from visualizer.language.open_run import OpenRun
 from visualizer.language.run_folder import RunFolder, metadata_from_json, metadata_to_json
-from visualizer.language.sampling import Sampling
+from visualizer.language.sampling import SamplingSettings
 from visualizer.language.saved_model import generate, read_saved_model
 from visualizer.models.lab_model_files import find_lab_model
 from visualizer.session.view import View
 from visualizer.shell.pane_table import PANES
 from visualizer.storage.archive import read_archive, write_archive
-from visualizer.storage.json_coding import DamagedError
+from visualizer.storage.json_codec import DamagedFileError
 from visualizer.widgets.app_settings import settings_file
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def open_panes(hand: Hand) -> Callable[[SavedDocument], None]:
     workspace.failed.connect(bugs.append)
 
     def open_(saved: SavedDocument) -> None:
-        workspace.open(saved.document, saved.view, partial(app.computed_run_and_view, saved))
+        workspace.open(saved.document, saved.view, partial(app.restore_run_and_view, saved))
         hand.until(lambda: not workspace.is_working and hand.window.pending_screen is None)
         assert workspace.document == saved.document
         assert len(hand.window.panes) == len(PANES)
@@ -196,7 +196,7 @@ def use_run(folder: RunFolder) -> None:
         opened.model_at(None)
         saved = read_saved_model(folder)
         prompt = opened.metadata.vocabulary.join_tokens(opened.metadata.tokens[:1])
-        assert generate(saved, prompt, 3, 0, Sampling()).startswith(prompt)
+        assert generate(saved, prompt, 3, 0, SamplingSettings()).startswith(prompt)
     finally:
         opened.close()
 
@@ -240,7 +240,7 @@ CONTRADICTIONS: dict[str, dict[str, Any]] = {
 def test_metadata_of_a_run_that_cannot_be_is_refused(run: Path, said: str) -> None:
     tree = metadata_to_json(RunFolder(run).read_metadata())
     assert metadata_from_json(tree).tokens
-    with pytest.raises(DamagedError, match=said) as refused:
+    with pytest.raises(DamagedFileError, match=said) as refused:
         metadata_from_json({**tree, **CONTRADICTIONS[said]})
     assert_is_message(refused.value)
 

@@ -8,22 +8,22 @@ from tests.architecture.project_graph import ROOT
 LEFT_OUT = """
 import gc
 from visualizer.runtime import (
-    collect_garbage, is_collection_suspended, exclude_from_collection
+    collect_garbage, is_garbage_collection_suspended, exclude_from_garbage_collection
 )
 
 seen = []
 gc.callbacks.append(lambda phase, info: seen.append(info["generation"]))
 gc.set_threshold(1, 1, 1)
-with exclude_from_collection():
+with exclude_from_garbage_collection():
     seen.clear()
     kept = [[] for _ in range(10_000)]
-    with exclude_from_collection():
+    with exclude_from_garbage_collection():
         pass
-    print("during", seen, gc.isenabled(), is_collection_suspended())
+    print("during", seen, gc.isenabled(), is_garbage_collection_suspended())
 is_tracked = any(each is kept for each in gc.get_objects())
-print("after", gc.isenabled(), is_collection_suspended(), is_tracked)
+print("after", gc.isenabled(), is_garbage_collection_suspended(), is_tracked)
 gc.disable()
-with exclude_from_collection():
+with exclude_from_garbage_collection():
     pass
 print("as before", gc.isenabled())
 seen.clear()

@@ -29,7 +29,7 @@ from visualizer.cli.option_parser import read_text_option
 from visualizer.documents.document_file import DOCUMENT_SUFFIX, SavedDocument
 from visualizer.documents.open_document import open_document, read_text_file
 from visualizer.documents.recent_files import add_recent_file, load_recent_files
-from visualizer.documents.recovery_file import RecoveredDocument, find_crash_recovery_files
+from visualizer.documents.recovery_file import CrashRecoveryFile, find_crash_recovery_files
 from visualizer.errors import InputError
 from visualizer.features.lessons.claim_check import PrintedNumbers
 from visualizer.features.lessons.lesson_file import load_lessons
@@ -104,7 +104,7 @@ def of_sample(path: Path) -> None:
 
 
 def of_recovery(path: Path) -> None:
-    RecoveredDocument(path, datetime.now(UTC), None).read()
+    CrashRecoveryFile(path, datetime.now(UTC), None).read()
 
 
 OPENERS: dict[str, tuple[Callable[[Path], object], tuple[str, ...]]] = {
@@ -230,7 +230,7 @@ def test_a_window_says_so_and_goes_on(
     for name in names:
         plant(folder / name, kind)
         add_recent_file(user_data_folder(), folder / name)
-    windows.begin(SavedDocument(Document(), View()), None)
+    windows.open_first_window(SavedDocument(Document(), View()), None)
     window = windows.all[0]
     hand = Hand(qtbot, window)
     hand.until(lambda: window.workspace.run is not None)

@@ -28,7 +28,7 @@ from visualizer.features.setup.bar_widget import SETTING_CONTROLS
 from visualizer.features.setup.presenter import present_setup
 from visualizer.session.document import Document
 from visualizer.session.view import View
-from visualizer.storage.json_coding import DamagedError
+from visualizer.storage.json_codec import DamagedFileError
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
@@ -177,7 +177,7 @@ def test_a_value_out_of_range_is_rejected_by_every_surface(
 def test_a_document_with_a_value_that_no_control_shows_is_rejected(setting: Setting) -> None:
     value = -100_000 if setting.kind is not SettingKind.RATE else 50.0
     changed = Document().set(setting.name, value)
-    with pytest.raises((DamagedError, InputError), match=setting.label):
+    with pytest.raises((DamagedFileError, InputError), match=setting.label):
         read_document(io.BytesIO(document_bytes(changed, View())))
 
 
@@ -256,5 +256,7 @@ def test_conditions_name_settings_of_the_table_or_have_words() -> None:
 
 def test_scores_are_compared_unless_weights_are_uniform() -> None:
     uniform = with_settings({"normalisation": NormalisationKind.UNIFORM}).spec
-    assert not SETTINGS_BY_NAME["scale"].acts(uniform)
-    assert SETTINGS_BY_NAME["bias"].acts(with_settings({"projection": Projection.LINEAR}).spec)
+    assert not SETTINGS_BY_NAME["scale"].has_effect(uniform)
+    assert SETTINGS_BY_NAME["bias"].has_effect(
+        with_settings({"projection": Projection.LINEAR}).spec
+    )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from visualizer.api.attention_api import Attention, attend, load
     from visualizer.api.model_api import Model, open_model
     from visualizer.api.model_attention import ModelAttention, capture
-    from visualizer.api.notebook_values import Figure
+    from visualizer.api.notebook_display import Figure
     from visualizer.api.trained_model import TrainedModel
     from visualizer.errors import InputError
 

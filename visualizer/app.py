@@ -29,7 +29,7 @@ from visualizer.models.model_folder import is_model_folder
 from visualizer.runtime import (
     SIGNAL_EXIT_STATUS,
     enable_huge_pages,
-    enable_memory_return,
+    fix_mmap_threshold,
 )
 from visualizer.session.document import Document
 from visualizer.session.worker_jobs import compute, return_idle_memory
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.session.view import View
-    from visualizer.shell.injected_services import Services
+    from visualizer.shell.injected_services import WindowServices
     from visualizer.shell.window import MainWindow
     from visualizer.shell.window_manager import WindowManager
 COLLECTION_DELAY_MS = 5_000
@@ -118,10 +118,10 @@ def run_command(arguments: list[str]) -> int:
         return print_completion(options.print_completion)
     if options.reset_settings:
         return reset_settings()
-    return process_layers(options)
+    return open_or_export_layers(options)
 
 
-def process_layers(options: argparse.Namespace) -> int:
+def open_or_export_layers(options: argparse.Namespace) -> int:
     """Open or export the document that the options describe, or the documents of several layers."""
     from visualizer.cli.document_options import options_per_layer
     from visualizer.cli.options import option_name
@@ -129,7 +129,7 @@ def process_layers(options: argparse.Namespace) -> int:
     status = 0
     try:
         for each in options_per_layer(options):
-            status = max(status, process_document(each))
+            status = max(status, open_or_export_document(each))
             if status in SIGNAL_EXIT_STATUS.values():
                 break
     except InputError as refused:
@@ -139,7 +139,7 @@ def process_layers(options: argparse.Namespace) -> int:
     return status
 
 
-def process_document(options: argparse.Namespace) -> int:
+def open_or_export_document(options: argparse.Namespace) -> int:
     """Open a document in a window or export it, and return the exit status.
 
     Raises
@@ -243,18 +243,18 @@ def export_without_window(options: argparse.Namespace, saved: SavedDocument) -> 
     from visualizer.console import ConsoleProgress
     from visualizer.runtime import InterruptSignalError, handle_stop_signals
     from visualizer.session.document_builder import select_stages_and_heads
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
 
     progress = ConsoleProgress(is_quiet=options.quiet)
     try:
         with handle_stop_signals(progress.stop):
             figure_settings = build_figure_settings(options)
-            run, view = computed_run_and_view(saved)
+            run, view = restore_run_and_view(saved)
             view = select_stages_and_heads(run, view, options.stages, options.heads_shown)
             for notice in run.notices:
                 print_message(notice)
             view = replace(view, colouring=apply_colour_options(options, view.colouring))
-            jobs = export_jobs(options, Snapshot(saved.document, view, run))
+            jobs = export_jobs(options, ExportSnapshot(saved.document, view, run))
             return write_exports(jobs, figure_settings, progress, options)
     except InputError as refused:
         print_message(option_error_message(refused, options))
@@ -264,7 +264,7 @@ def export_without_window(options: argparse.Namespace, saved: SavedDocument) -> 
         return stopped.status
 
 
-def computed_run_and_view(saved: SavedDocument) -> tuple[Run, View]:
+def restore_run_and_view(saved: SavedDocument) -> tuple[Run, View]:
     """Return the run and the view of an opened document; a recorded run is not recomputed."""
     return restore_document(saved, compute)
 
@@ -288,7 +288,7 @@ def show_window(saved: SavedDocument | None, path: Path | None) -> int:
 
     The function returns the exit status when all windows have been closed.
     """
-    return run_event_loop(lambda windows: windows.begin(saved, path))
+    return run_event_loop(lambda windows: windows.open_first_window(saved, path))
 
 
 def run_event_loop(open_windows: Callable[[WindowManager], object]) -> int:
@@ -301,7 +301,7 @@ def run_event_loop(open_windows: Callable[[WindowManager], object]) -> int:
         # Ctrl+C in the terminal ends the process in the same way as other signals. An exception
         # raised in a slot could leave the window waiting forever.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    windows = WindowManager(window_services())
+    windows = WindowManager(create_window_services())
     open_windows(windows)
     sys.excepthook = partial(show_bug, windows)
     with forbid_waiting():
@@ -355,15 +355,15 @@ def show_bug(
         windows.abandon()
 
 
-def window_services() -> Services:
+def create_window_services() -> WindowServices:
     """Return the services that windows need from packages that import torch."""
-    from visualizer.shell.injected_services import Services
+    from visualizer.shell.injected_services import WindowServices
     from visualizer.shell.screen_presenter import ScreenPresenter
 
-    return Services(
+    return WindowServices(
         compute,
         read_file,
-        computed_run_and_view,
+        restore_run_and_view,
         ScreenPresenter,
         read_trained_example,
         return_idle_memory,
@@ -379,10 +379,10 @@ def make_application() -> QApplication:
     from visualizer.storage.program_folders import move_old_folders
 
     move_old_folders()
-    enable_memory_return()
+    fix_mmap_threshold()
     enable_huge_pages()
     set_number_locale()
-    restore_import()
+    restore_builtin_import()
     with exit_if_qt_cannot_start(SCREEN_ERROR):
         application = QApplication([sys.argv[0]])
     from visualizer.widgets.garbage_collector import GarbageCollector
@@ -405,7 +405,7 @@ def apply_stored_text_size() -> None:
     apply_text_size(load_text_size())
 
 
-def restore_import() -> None:
+def restore_builtin_import() -> None:
     """Restore Python's own ``__import__``, which PySide6 replaces with a wrapper.
 
     The wrapper supports modules that select ``snake_case`` names; this program has none. The
@@ -439,7 +439,7 @@ def open_window(document: Document, view: View | None = None) -> MainWindow:
     from visualizer.session.view import WINDOW_VIEW
     from visualizer.shell.window_manager import create_window
 
-    window = create_window(window_services(), document, view or WINDOW_VIEW)
+    window = create_window(create_window_services(), document, view or WINDOW_VIEW)
     window.show()
     return window
 

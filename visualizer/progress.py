@@ -11,7 +11,7 @@ Value = TypeVar("Value")
 
 
 @contextmanager
-def context_value(variable: ContextVar[Value], value: Value) -> Iterator[None]:
+def set_context_variable(variable: ContextVar[Value], value: Value) -> Iterator[None]:
     """Set a context variable within the context, and restore its previous value afterwards."""
     token = variable.set(value)
     try:
@@ -39,7 +39,7 @@ _is_stopped: ContextVar[Callable[[], bool]] = ContextVar("is stopped", default=l
 
 def cancel_when(is_stopped: Callable[[], bool]) -> AbstractContextManager[None]:
     """Within the context, cancel the work on this thread once the function returns True."""
-    return context_value(_is_stopped, is_stopped)
+    return set_context_variable(_is_stopped, is_stopped)
 
 
 def is_cancelled() -> bool:
@@ -63,7 +63,7 @@ def abandon_wait_when(is_over: Callable[[], bool]) -> AbstractContextManager[Non
     favour of other work. Conditions of outer contexts also apply.
     """
     before = _is_over.get()
-    return context_value(_is_over, lambda: is_over() or before())
+    return set_context_variable(_is_over, lambda: is_over() or before())
 
 
 def check_wait_abandoned() -> None:
@@ -77,11 +77,11 @@ _progress: ContextVar[Progress] = ContextVar("progress", default=no_progress)
 
 def report_progress_to(progress: Progress) -> AbstractContextManager[None]:
     """Within the context, report the progress of the work on this thread to the callback."""
-    return context_value(_progress, progress)
+    return set_context_variable(_progress, progress)
 
 
 @contextmanager
-def part_progress_context(at: int, count: int) -> Iterator[None]:
+def report_part_progress(at: int, count: int) -> Iterator[None]:
     """Within the context, report the progress of one of ``count`` equal parts of the work."""
     report = _progress.get()
 

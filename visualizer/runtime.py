@@ -83,7 +83,7 @@ _suspensions: list[None] = []
 """One entry for each active context in which collection is suspended."""
 
 
-def set_collector(collector: Callable[[Event], None]) -> None:
+def set_garbage_collector(collector: Callable[[Event], None]) -> None:
     """Disable automatic collection, and use a function that can be called from any thread.
 
     PySide destroys a widget on the thread that garbage-collects it; on any thread other than the
@@ -103,13 +103,13 @@ def collect_garbage() -> None:
     is_done.wait(COLLECTION_TIMEOUT_S)
 
 
-def is_collection_suspended() -> bool:
+def is_garbage_collection_suspended() -> bool:
     """Return whether collection is currently suspended."""
     return bool(_suspensions)
 
 
 @contextmanager
-def exclude_from_collection() -> Iterator[None]:
+def exclude_from_garbage_collection() -> Iterator[None]:
     """Permanently exclude all objects created within the context from garbage collection.
 
     The objects created by large imports are permanent. Importing torch and a Transformers model
@@ -167,7 +167,7 @@ _M_MMAP_THRESHOLD = -3
 _THRESHOLD_BYTES = 2**18
 
 
-def enable_memory_return() -> None:
+def fix_mmap_threshold() -> None:
     """Fix the mmap threshold so that the C library returns large freed blocks to the system.
 
     Otherwise, glibc raises its threshold up to 32 MiB and then keeps blocks up to that size.

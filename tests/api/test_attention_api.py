@@ -21,7 +21,7 @@ from torch.nn import functional
 import visualizer
 from tests.architecture.project_graph import ROOT
 from tests.cli.test_export import BOOK, numbers, printed
-from visualizer.api import notebook_values
+from visualizer.api import notebook_display
 from visualizer.api.argument_conversion import AttendArguments, FigureArguments
 from visualizer.api.attention_api import Attention, attend, load
 from visualizer.attention.modules import MultiHeadAttention
@@ -31,8 +31,8 @@ from visualizer.errors import InputError
 from visualizer.export import offscreen_qt_application, writers
 from visualizer.export.figure_settings import (
     FIGURE_PRESETS,
-    FigurePaper,
     FigureSettings,
+    FigureTheme,
     FilmSettings,
 )
 from visualizer.session.document import Document
@@ -431,7 +431,7 @@ def test_a_figure_looks_as_it_is_asked_to() -> None:
     slide = replace(FIGURE_PRESETS["Slide"], film=FilmSettings(width=1920))
     assert attention.figure(width="slide").look == slide
     assert attention.figure(theme="dark", caption=False).look == FigureSettings(
-        paper=FigurePaper.DARK, has_caption=False
+        paper=FigureTheme.DARK, has_caption=False
     )
     figure = attention.figure(["scores", "weights"], [0])
     assert figure.shot.view.stages == frozenset({"scores", "weights"})
@@ -450,7 +450,7 @@ def test_files_hold_what_is_read(tmp_path: Path) -> None:
 
 def test_a_notebook_gets_an_svg_that_is_not_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     figure = attend(SENTENCE).figure()
-    contents = [b"<svg/>", b"." * (notebook_values.MAX_SVG_BYTES + 1)]
+    contents = [b"<svg/>", b"." * (notebook_display.MAX_SVG_BYTES + 1)]
 
     def write(snapshot: object, look: object, file: BytesIO, progress: object) -> None:
         file.write(contents.pop(0))

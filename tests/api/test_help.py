@@ -11,15 +11,15 @@ import pytest
 import visualizer
 from visualizer.api.argument_conversion import AttendArguments, FigureArguments
 from visualizer.api.argument_validation import ARGUMENT_NAMES
-from visualizer.api.notebook_values import Explained
+from visualizer.api.notebook_display import ExplainedValue
 from visualizer.attention.settings import SETTINGS
 from visualizer.attention.spec import MAX_SEED, AttentionSpec
 from visualizer.export.figure_settings import (
     MAX_DPI,
     MIN_DPI,
     FigureExtent,
-    FigurePaper,
     FigureSettings,
+    FigureTheme,
 )
 from visualizer.export.option_parsing import SIZE_PRESETS, parse_figure_size
 from visualizer.session.document import Document
@@ -54,9 +54,9 @@ def test_every_argument_is_described_in_order(kind: type) -> None:
     assert described == list(kind.__annotations__)
 
 
-@pytest.mark.parametrize("name", [*visualizer.__all__, "Explained"])
+@pytest.mark.parametrize("name", [*visualizer.__all__, "ExplainedValue"])
 def test_help_is_given_of_all_that_a_notebook_uses(name: str) -> None:
-    thing = Explained if name == "Explained" else getattr(visualizer, name)
+    thing = ExplainedValue if name == "ExplainedValue" else getattr(visualizer, name)
     assert name.strip("_") in pydoc.plain(pydoc.render_doc(thing)) or name == "__version__"
 
 
@@ -72,7 +72,7 @@ def test_the_choices_are_those_of_the_windows_table() -> None:
     assert {name: table[name] for name in own} == own
 
 
-@pytest.mark.parametrize(("name", "kind"), [("layout", FigureExtent), ("theme", FigurePaper)])
+@pytest.mark.parametrize(("name", "kind"), [("layout", FigureExtent), ("theme", FigureTheme)])
 def test_every_choice_of_a_figure_is_listed(name: str, kind: type[StrEnum]) -> None:
     assert quoted(said(FigureArguments)[name]) == set(kind)
 

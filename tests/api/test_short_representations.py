@@ -98,7 +98,7 @@ def test_every_class_that_methods_return_was_visited(objects: list[Any]) -> None
     known = {type(one).__name__: type(one) for one in objects}
     public = {name for name in visualizer.__all__ if inspect.isclass(getattr(visualizer, name))}
     assert public - {"AttendArguments", "FigureArguments", "InputError"} <= known.keys()
-    for name in (*public, "Overview", "Explained", "GeneratedText", "LogitParts"):
+    for name in (*public, "Overview", "ExplainedValue", "GeneratedText", "LogitParts"):
         members = vars(known.get(name, object)).items()
         methods = [getattr(each, "fget", each) for key, each in members if key[0] != "_"]
         for method in filter(inspect.isfunction, methods):

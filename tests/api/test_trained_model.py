@@ -23,7 +23,7 @@ from visualizer.generation.generation_tree import GenerationTree
 from visualizer.language.loss_log import MISSING_VALUE
 from visualizer.language.probe import ProbeText, run_probe
 from visualizer.language.run_folder import RunFolder
-from visualizer.language.sampling import Sampling, sampling_probabilities
+from visualizer.language.sampling import SamplingSettings, sampling_probabilities
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.language.training_settings import CorpusKind, CorpusSource, ModelKind
 
@@ -105,7 +105,7 @@ def test_it_is_the_text_that_the_lab_samples(trained: TrainedModel) -> None:
     for _ in range(25):
         probe = ProbeText.of(vocabulary.join_tokens(tree.tokens), vocabulary, model)
         last = run_probe(model, probe)["logits"][-1]
-        chosen = sampling_probabilities(last, Sampling(0.8, 6, 0.9))
+        chosen = sampling_probabilities(last, SamplingSettings(0.8, 6, 0.9))
         tree = tree.append_sampled(chosen, trained.vocabulary, chosen)
     text = trained.generate("the cat", 25, seed=3, temperature=0.8, top_k=6, top_p=0.9)
     assert text == "".join(tree.tokens)

@@ -21,11 +21,11 @@ from visualizer.attention.mechanisms import Mechanism, apply_mechanism
 from visualizer.attention.parameter_init import initialize_parameters
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
-    Arrangement,
     AttentionSpec,
     BooleanMatrix,
     DropoutMode,
     Dtype,
+    HeadArrangement,
     MaskKind,
     MaskRoute,
     NormalisationKind,
@@ -160,7 +160,7 @@ def test_context_is_torchs_scaled_dot_product_attention(case: Case) -> None:
             key_value_heads=0,
             position=picked[1],
             projection=Projection.LINEAR,
-            arrangement=Arrangement.SPLIT,
+            arrangement=HeadArrangement.SPLIT,
             output_projection=True,
             scale=ScaleKind.D_HEAD,
             temperature=1.0,

@@ -28,12 +28,12 @@ from visualizer.attention.parameter_init import initialize_parameters
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     Activation,
-    Arrangement,
     AttentionSpec,
     BlockKind,
     Device,
     DropoutMode,
     Dtype,
+    HeadArrangement,
     MaskKind,
     Projection,
 )
@@ -229,7 +229,7 @@ def test_the_weights_are_those_of_plain_modules_in_their_order(case: Case) -> No
     assert {
         name: tuple(drawn[name].shape) for name in spec.block_parameter_shapes
     } == spec.block_parameter_shapes
-    if spec.projection is not Projection.LINEAR or spec.arrangement is Arrangement.STACKED:
+    if spec.projection is not Projection.LINEAR or spec.arrangement is HeadArrangement.STACKED:
         return
     torch.manual_seed(spec.seed)
     for _ in range(3):
@@ -272,10 +272,10 @@ def test_the_mechanism_gives_a_block_that_can_be_computed(d_in: int) -> None:
     ("fields", "field", "says"),
     [
         ({"d_out": 6}, "d_out", "so both must have the same size: 8, not 6."),
-        ({"arrangement": Arrangement.STACKED}, "d_out", "8, not 16."),
-        ({"arrangement": Arrangement.STACKED, "heads": 3}, "arrangement", "8, not 24."),
+        ({"arrangement": HeadArrangement.STACKED}, "d_out", "8, not 16."),
+        ({"arrangement": HeadArrangement.STACKED, "heads": 3}, "arrangement", "8, not 24."),
         (
-            {"arrangement": Arrangement.STACKED, "projection": Projection.NONE},
+            {"arrangement": HeadArrangement.STACKED, "projection": Projection.NONE},
             "arrangement",
             "8, not 16.",
         ),
@@ -302,7 +302,7 @@ def test_sizes_that_do_not_fit_are_said_with_what_helps(
 
 def test_another_embedding_size_takes_the_output_size_with_it() -> None:
     assert not spec_problems(with_embedding_size(a_block(), 6))
-    stacked = a_block(arrangement=Arrangement.STACKED, heads=2, d_out=4)
+    stacked = a_block(arrangement=HeadArrangement.STACKED, heads=2, d_out=4)
     assert not spec_problems(stacked)
     assert with_embedding_size(stacked, 6).d_out == 3
 

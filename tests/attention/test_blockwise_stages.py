@@ -17,7 +17,7 @@ from tests.support.examples import examples
 from visualizer.attention import blockwise_tensor, drawn_tiles, head_measures
 from visualizer.attention import run as attention_run
 from visualizer.attention.attend import attend
-from visualizer.attention.blockwise_stages import BlockwiseStages
+from visualizer.attention.blockwise_stages import ModuleBlockCalculator
 from visualizer.attention.blockwise_tensor import BlockSource, BlockwiseTensor
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.drawn_tiles import FIRST_ROWS, PreviewLayout
@@ -185,12 +185,14 @@ def test_measures_of_heads_are_those_of_the_whole(case: Case, are_texts_known: b
         if stage not in whole.trace:
             continue
         assert not blocks.is_measured(stage, texts)
-        assert_measured_alike(blocks.measured(stage, texts), whole.trace.measured(stage, texts))
+        assert_measured_alike(
+            blocks.head_measures(stage, texts), whole.trace.head_measures(stage, texts)
+        )
         assert blocks.is_measured(stage, texts)
         for leading in whole.trace.leading_indices():
             assert_measured_alike(
-                blocks.measured_uniform(stage, leading, texts),
-                whole.trace.measured_uniform(stage, leading, texts),
+                blocks.uniform_head_measures(stage, leading, texts),
+                whole.trace.uniform_head_measures(stage, leading, texts),
             )
 
 
@@ -206,11 +208,11 @@ def test_measures_of_a_long_text_are_those_of_the_formula(spec: AttentionSpec) -
     trace = long_run(1_100, spec).trace
     reported: list[tuple[int, int]] = []
     text = (tuple((LETTERS * 30)[:1_100]),)
-    found = trace.measured("weights", text, lambda done, of: reported.append((done, of)))
+    found = trace.head_measures("weights", text, lambda done, of: reported.append((done, of)))
     whole = run(text, spec).trace
     assert not whole.is_blockwise
     for name in HeadMeasures.__struct_fields__:
-        wanted = getattr(whole.measured("weights", text), name)
+        wanted = getattr(whole.head_measures("weights", text), name)
         np.testing.assert_allclose(getattr(found, name), wanted, rtol=1e-5, err_msg=name)
     assert reported == sorted(reported)
     assert reported[-1] == (2_200, 2_200)
@@ -439,13 +441,13 @@ def test_dropout_drops_the_same_cells() -> None:
 def test_rows_are_read_once_for_what_they_are_divided_by(monkeypatch: pytest.MonkeyPatch) -> None:
     trace = long_run(500).trace
     found: list[int] = []
-    find = BlockwiseStages.compute_divisors
+    find = ModuleBlockCalculator.compute_divisors
 
-    def count(own: BlockwiseStages, row: Stage, place: tuple[int, ...], rows: Tensor) -> None:
+    def count(own: ModuleBlockCalculator, row: Stage, place: tuple[int, ...], rows: Tensor) -> None:
         found.append(len(rows))
         find(own, row, place, rows)
 
-    monkeypatch.setattr(BlockwiseStages, "compute_divisors", count)
+    monkeypatch.setattr(ModuleBlockCalculator, "compute_divisors", count)
     trace.read("weights", (0, slice(10, 20)))
     trace.read("weights", (0, slice(0, 20), 3))
     assert found == [10, 10]

@@ -56,7 +56,7 @@ def test_heads_are_measured_and_folded_where_they_are() -> None:
         run(TEXTS, replace(spec, device=device)).trace for device in (Device.CPU, Device.CUDA)
     )
     for stage in ("weights", "dropped"):
-        one, other = here.measured(stage), there.measured(stage)
+        one, other = here.head_measures(stage), there.head_measures(stage)
         for field in one.__struct_fields__:
             pair = getattr(other, field), getattr(one, field)
             np.testing.assert_allclose(*pair, rtol=1e-5, atol=1e-5)

@@ -14,11 +14,11 @@ from tests.support.screens import resolved
 from tests.support.small_runs import a_run
 from visualizer.attention.importers.readers import read_tensor_file
 from visualizer.attention.spec import (
-    Arrangement,
     AttentionSpec,
     BooleanMatrix,
     DropoutMode,
     Dtype,
+    HeadArrangement,
     MaskKind,
     NumberMatrix,
     Projection,
@@ -146,7 +146,7 @@ def test_as_many_groups_as_heads_is_multi_head_attention() -> None:
 
 
 def test_one_head_and_stacked_heads_have_no_groups() -> None:
-    for fields in ({"heads": 1}, {"arrangement": Arrangement.STACKED, "heads": 2}):
+    for fields in ({"heads": 1}, {"arrangement": HeadArrangement.STACKED, "heads": 2}):
         shared = grouped(**fields)
         plain = grouped(groups=0, **fields)
         assert not spec_problems(shared.trace.spec)

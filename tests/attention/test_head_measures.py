@@ -132,7 +132,7 @@ def test_measures_of_any_module_are_those_of_numpy(case: Case) -> None:
         weights = trace.read(stage)
         if np.isfinite(weights).all():  # undefined measures have a separate test
             values = trace.read("values")
-            assert_measured(trace.measured(stage), weights, trace.spec.lengths, values=values)
+            assert_measured(trace.head_measures(stage), weights, trace.spec.lengths, values=values)
 
 
 @given(cases(Batch.RAGGED, normalisation=NormalisationKind.SOFTMAX))
@@ -140,9 +140,9 @@ def test_padding_is_no_query(case: Case) -> None:
     trace = case.trace()
     texts, lengths = case.texts, trace.spec.lengths
     weights, values = trace.read("weights"), trace.read("values")
-    assert_measured(trace.measured("weights", texts), weights, lengths, texts, values)
+    assert_measured(trace.head_measures("weights", texts), weights, lengths, texts, values)
     for text, words in enumerate(case.texts):
-        assert (trace.measured("weights").queries[text] <= len(words)).all()
+        assert (trace.head_measures("weights").queries[text] <= len(words)).all()
 
 
 @given(arrays(np.float64, array_shapes(min_dims=2, max_dims=2, max_side=6).map(
@@ -165,7 +165,7 @@ def test_uniform_causal_attention_is_known_by_heart(tokens: int, dtype: Dtype) -
         SPEC, normalisation=NormalisationKind.UNIFORM, mask=MaskKind.CAUSAL, dtype=dtype
     )
     trace = run((tuple("abcdefghijklmnopqrstuvwxyzABCDEFG"[:tokens]),), uniform).trace
-    found, read = trace.measured("weights"), np.arange(1, tokens + 1)
+    found, read = trace.head_measures("weights"), np.arange(1, tokens + 1)
     one_each = np.mean(1 / read)
     np.testing.assert_allclose(found.entropy, np.mean(np.log2(read)), rtol=1e-6)
     np.testing.assert_allclose(found.distance, np.mean((read - 1) / 2), rtol=1e-6)
@@ -197,9 +197,9 @@ def test_uniform_attention_over_any_mask_is_measured_as_numpy_would(
 def test_uniform_attention_is_measured_from_the_mask_of_every_text(case: Case) -> None:
     """Attention that is uniform has the measures that are derived from the mask only."""
     trace = case.trace()
-    found = trace.measured("weights")
+    found = trace.head_measures("weights")
     for leading in trace.leading_indices():
-        expected = trace.measured_uniform("weights", leading)
+        expected = trace.uniform_head_measures("weights", leading)
         moved = found.value_weighting[leading]
         is_known = ~np.isnan(moved)
         assert is_known.any() == ~np.isnan(expected.value_weighting[0])
@@ -246,11 +246,11 @@ def test_a_query_that_reads_nothing_does_not_count() -> None:
     own[[2, 4]] = False
     spec = replace(SPEC, mask=MaskKind.OWN, own_mask=BooleanMatrix.of(own))
     trace = run((TEXT,), spec).trace
-    found = trace.measured("weights")
+    found = trace.head_measures("weights")
     np.testing.assert_array_equal(found.queries, [4, 4])
     assert_measured(found, trace.read("weights"), values=trace.read("values"))
     nothing = replace(spec, own_mask=BooleanMatrix.of(np.zeros((6, 6), bool)))
-    found = run((TEXT,), nothing).trace.measured("weights")
+    found = run((TEXT,), nothing).trace.head_measures("weights")
     np.testing.assert_array_equal(found.queries, [0, 0])
     assert np.isnan(found.entropy).all()
 
@@ -296,17 +296,17 @@ def test_uniform_attention_is_moved_as_numpy_would_have_it(rows: int) -> None:
 def test_dropped_weights_are_measured_as_they_are() -> None:
     trace = run((TEXT, TEXT[:4]), replace(SPEC, dropout=0.5)).trace
     assert (trace.read("dropped") != trace.read("weights")).any()
-    found = trace.measured("dropped")
+    found = trace.head_measures("dropped")
     values = trace.read("values")
     assert_measured(found, trace.read("dropped"), trace.spec.lengths, values=values)
-    assert (found.queries < trace.measured("weights").queries).any()
+    assert (found.queries < trace.head_measures("weights").queries).any()
 
 
 def test_measures_are_kept_go_with_a_kept_stage_and_cannot_be_written() -> None:
     first = run((TEXT,), SPEC)
-    found = first.trace.measured("weights")
+    found = first.trace.head_measures("weights")
     later = run((TEXT,), replace(SPEC, dropout=0.5), first).trace
-    assert later.measured("weights") is found
+    assert later.head_measures("weights") is found
     for name in NAMES:
         with pytest.raises(ValueError, match="read-only"):
             getattr(found, name)[0] = 1

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from visualizer.attention import device
-from visualizer.attention.device import bytes_below_limits, free_device_bytes
+from visualizer.attention.device import allocatable_bytes, free_device_bytes
 from visualizer.attention.spec import Device
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits of Linux")
@@ -20,13 +20,13 @@ def test_own_limits_leave_what_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> 
     import resource
 
     monkeypatch.setattr(device, "PROCESS_CGROUP", Path("/proc/self/none"))
-    assert bytes_below_limits() == float("inf")
+    assert allocatable_bytes() == float("inf")
     taken = psutil.Process().memory_info()
     for limit, used in ((resource.RLIMIT_AS, taken.vms), (resource.RLIMIT_DATA, taken.data)):
         before = resource.getrlimit(limit)
         resource.setrlimit(limit, (used + 600 * MIB, before[1]))
         try:
-            left, free = bytes_below_limits(), free_device_bytes(Device.CPU)
+            left, free = allocatable_bytes(), free_device_bytes(Device.CPU)
         finally:
             resource.setrlimit(limit, before)
         assert 500 * MIB < left < 700 * MIB
@@ -66,10 +66,10 @@ def test_groups_leave_what_the_tightest_of_them_has(
 
     set_group(inner.parent, 100 * MIB, 30 * MIB)
     set_group(inner, "max", 30 * MIB)
-    assert bytes_below_limits() == 75 * MIB
+    assert allocatable_bytes() == 75 * MIB
     set_group(inner, 30 * MIB, 30 * MIB)
-    assert bytes_below_limits() == 5 * MIB
+    assert allocatable_bytes() == 5 * MIB
     set_group(inner, 10 * MIB, 30 * MIB)
-    assert bytes_below_limits() == 0
+    assert allocatable_bytes() == 0
     (tmp_path / "own").unlink()
-    assert bytes_below_limits() == float("inf")
+    assert allocatable_bytes() == float("inf")

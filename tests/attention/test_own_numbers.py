@@ -16,10 +16,10 @@ from visualizer.attention.parameter_init import initialize_parameters
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     PROJECTION_LAYERS,
-    Arrangement,
     AttentionSpec,
     Device,
     Dtype,
+    HeadArrangement,
     NumberMatrix,
     Projection,
     ScaleKind,
@@ -86,13 +86,13 @@ def test_own_weights_lie_in_memory_as_drawn_ones_do() -> None:
 
 @given(cases(projection=Projection.LINEAR, bias=True, output_projection=True), st.data())
 def test_biases_of_ones_own_are_added(case: Case, data: st.DataObject) -> None:
-    spec, sizes = case.spec, case.spec.own_sizes
+    spec, sizes = case.spec, case.spec.custom_weight_sizes
     biases = ("W_key.bias", "W_output.bias")
     own = {name: data.draw(numbers(*sizes[name])) for name in biases}
     trace = run(case.texts, replace(spec, own_weights=tuple(own.items()))).trace
     without = replace(spec, own_weights=())
     drawn = run(case.texts, without).trace.parameters
-    stacked = spec.arrangement is Arrangement.STACKED and spec.heads > 1
+    stacked = spec.arrangement is HeadArrangement.STACKED and spec.heads > 1
     names = [f"heads.{head}.W_key.bias" for head in range(spec.heads)] if stacked else None
     keys = np.concatenate([trace.read(name) for name in names or ["W_key.bias"]])
     np.testing.assert_array_equal(keys, own["W_key.bias"].array()[0])
@@ -171,7 +171,7 @@ def test_stacked_heads_in_split_ones_give_the_same_concat(
     projection: Projection, dtype: Dtype
 ) -> None:
     base = replace(SPEC, projection=projection, dtype=dtype, output_projection=False)
-    stacked = run(TEXT, replace(base, arrangement=Arrangement.STACKED, d_out=2)).trace
+    stacked = run(TEXT, replace(base, arrangement=HeadArrangement.STACKED, d_out=2)).trace
     carried = custom_weights_of(stacked)
     assert [(own.rows, own.columns) for _, own in carried] == 3 * [(3, 4)]
     split = run(TEXT, replace(base, d_out=4, own_weights=carried)).trace

@@ -20,12 +20,12 @@ from transformers.models.llama.modeling_llama import (
 from visualizer.attention.attend import attend
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
-    Arrangement,
     AttentionSpec,
     BlockKind,
     BooleanMatrix,
     Device,
     Dtype,
+    HeadArrangement,
     MaskKind,
     NormalisationKind,
     PositionKind,
@@ -163,7 +163,7 @@ def test_the_terms_of_every_cell_add_up_to_it(position: PositionKind) -> None:
         ({}, ("d_out", 4)),
         ({"heads": 1, "d_out": 5}, ("d_out", 6)),
         ({"projection": Projection.NONE, "d_in": 6, "heads": 2}, ("d_in", 8)),
-        ({"arrangement": Arrangement.STACKED, "d_out": 3}, ("d_out", 4)),
+        ({"arrangement": HeadArrangement.STACKED, "d_out": 3}, ("d_out", 4)),
         ({"d_in": 2, "block": BlockKind.PRE_NORM}, ("d_in", 4)),
     ],
 )

@@ -20,11 +20,11 @@ from visualizer.attention.attend import attend
 from visualizer.attention.buffer_pool import BufferPool
 from visualizer.attention.run import USABLE_MEMORY_SHARE, run
 from visualizer.attention.spec import (
-    Arrangement,
     AttentionSpec,
     BooleanMatrix,
     Device,
     Dtype,
+    HeadArrangement,
     MaskKind,
     MaskRoute,
     NormalisationKind,
@@ -206,12 +206,12 @@ def test_memory_that_runs_out_is_asked_for_again_without_the_pool(
             "With the embedding size 1,000,000, one token needs ",
         ),
         (
-            {"d_out": 900, "heads": 1_000, "arrangement": Arrangement.STACKED},
+            {"d_out": 900, "heads": 1_000, "arrangement": HeadArrangement.STACKED},
             "heads",
             "With 1,000 heads, one token needs ",
         ),
         (
-            {"d_out": 100, "heads": 1_000, "arrangement": Arrangement.STACKED},
+            {"d_out": 100, "heads": 1_000, "arrangement": HeadArrangement.STACKED},
             "heads",
             "With 1,000 heads, one token needs ",
         ),
@@ -389,7 +389,7 @@ def test_weights_that_are_no_shares_are_said() -> None:
     spec = replace(
         SPEC,
         projection=Projection.NONE,
-        arrangement=Arrangement.STACKED,
+        arrangement=HeadArrangement.STACKED,
         scale=ScaleKind.NONE,
         mask=MaskKind.NONE,
         normalisation=NormalisationKind.SUM,

@@ -140,7 +140,7 @@ def test_each_layer_is_hatched_and_explained_by_its_own_mask(
     copied = pickle.loads(pickle.dumps(trace))
     assert copied.layer_masks == trace.layer_masks
     alike = [measured.entropy.item() for measured in (
-        trace.measured_uniform("weights", (layer,)) for layer in range(LAYERS)
+        trace.uniform_head_measures("weights", (layer,)) for layer in range(LAYERS)
     )]  # fmt: skip
     counts = [ALLOWED[mask].sum(-1) for mask in masks]
     assert alike == pytest.approx([np.log2(each).mean() for each in counts])

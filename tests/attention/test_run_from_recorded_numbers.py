@@ -23,7 +23,7 @@ from visualizer.attention.saved_numbers import RecordedNumbers
 from visualizer.attention.spec import AttentionSpec, Device, MaskKind, NormalisationKind
 from visualizer.documents.document_file import (
     document_bytes,
-    parameter_sizes,
+    parameter_shapes,
     read_document,
     unpadded_tokens,
 )
@@ -88,7 +88,7 @@ def test_exactly_the_recorded_numbers_are_shown(case: Case) -> None:
 def test_the_sizes_of_all_weights_are_known(case: Case) -> None:
     trace = case.run().trace
     sizes = {name: tuple(tensor.shape) for name, tensor in trace.parameters.items()}
-    assert parameter_sizes(trace.spec, trace.tokens) == sizes
+    assert parameter_shapes(trace.spec, trace.tokens) == sizes
 
 
 def test_what_did_not_change_is_taken_over() -> None:

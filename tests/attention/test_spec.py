@@ -18,8 +18,8 @@ from visualizer.attention.mechanisms import (
     mechanism_of,
 )
 from visualizer.attention.spec import (
-    Arrangement,
     AttentionSpec,
+    HeadArrangement,
     MaskKind,
     MaskRoute,
     NormalisationKind,
@@ -38,7 +38,7 @@ ANY_SPEC = st.builds(
     d_out=SIZES,
     heads=SIZES,
     projection=st.sampled_from(Projection),
-    arrangement=st.sampled_from(Arrangement),
+    arrangement=st.sampled_from(HeadArrangement),
     temperature=st.floats(),
     normalisation=st.sampled_from(NormalisationKind),
     mask=st.sampled_from(MaskKind),
@@ -200,16 +200,16 @@ def test_what_padding_forbids_is_mended_by_the_normalisation_and_a_mask_by_its_r
 
 
 def test_stacked_heads_need_not_divide() -> None:
-    assert spec_problems(AttentionSpec(d_out=5, heads=3, arrangement=Arrangement.STACKED)) == ()
+    assert spec_problems(AttentionSpec(d_out=5, heads=3, arrangement=HeadArrangement.STACKED)) == ()
 
 
 @pytest.mark.parametrize(
     ("change", "d_head", "width"),
     [
         ({}, 4, 8),
-        ({"arrangement": Arrangement.STACKED}, 8, 16),
+        ({"arrangement": HeadArrangement.STACKED}, 8, 16),
         ({"projection": Projection.NONE}, 3, 6),
-        ({"projection": Projection.NONE, "arrangement": Arrangement.STACKED}, 6, 12),
+        ({"projection": Projection.NONE, "arrangement": HeadArrangement.STACKED}, 6, 12),
     ],
 )
 def test_sizes_of_heads(change: dict[str, object], d_head: int, width: int) -> None:

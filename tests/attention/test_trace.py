@@ -177,4 +177,4 @@ def test_of_largest_numbers_few_counts_are_found_and_kept() -> None:
         found, columns = held.read_largest(count, (1,))
         np.testing.assert_array_equal(columns, order[1, :, :count])
         np.testing.assert_array_equal(found, np.take_along_axis(numbers, order, -1)[1, :, :count])
-    assert len(held.kept) == 7  # 1, 2, 4, 8, 16, 32 and all
+    assert len(held.cached_keys) == 7  # 1, 2, 4, 8, 16, 32 and all

@@ -70,7 +70,7 @@ class Lab(Driver):
         is_read = probe_controller.result is not None and probe_controller.text == lab.view.probe
         is_there = is_read and not probe_controller.is_waiting
         return lab.run.phase in OPEN_PHASES and (
-            is_there or bool(probe_controller.refused) or not lab.view.probe
+            is_there or bool(probe_controller.refusal_reason) or not lab.view.probe
         )
 
     def open(self, name: str) -> None:

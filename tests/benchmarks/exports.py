@@ -18,7 +18,7 @@ from visualizer.export.figure_settings import FigureSettings, FilmSettings
 from visualizer.export.film_plan import plan_film
 from visualizer.file_opening import EXPORT_VIEW
 from visualizer.progress import CancelledError, Progress, no_progress
-from visualizer.session.exportable_snapshot import Snapshot
+from visualizer.session.export_snapshot import ExportSnapshot
 from visualizer.session.timeline import StepSize
 from visualizer.session.worker_jobs import compute
 
@@ -74,12 +74,12 @@ def _measurements(repeats: int) -> dict[str, Any]:
     return told | _film(repeats)
 
 
-def _shot(of: Document) -> Snapshot:
-    return Snapshot(of, EXPORT_VIEW, compute(of, None))
+def _shot(of: Document) -> ExportSnapshot:
+    return ExportSnapshot(of, EXPORT_VIEW, compute(of, None))
 
 
 def _written(
-    snapshot: Snapshot, look: FigureSettings, suffix: str, progress: Progress = no_progress
+    snapshot: ExportSnapshot, look: FigureSettings, suffix: str, progress: Progress = no_progress
 ) -> int:
     from visualizer.export.writers import WRITERS
 
@@ -88,7 +88,7 @@ def _written(
     return len(file.getvalue())
 
 
-def _figures(snapshot: Snapshot, repeats: int) -> dict[str, Any]:
+def _figures(snapshot: ExportSnapshot, repeats: int) -> dict[str, Any]:
     told = {}
     for suffix in LIMITS_S:
         seconds, size = [], 0
@@ -101,7 +101,7 @@ def _figures(snapshot: Snapshot, repeats: int) -> dict[str, Any]:
     return told
 
 
-def _matplotlib(snapshot: Snapshot, repeats: int) -> dict[str, list[float]]:
+def _matplotlib(snapshot: ExportSnapshot, repeats: int) -> dict[str, list[float]]:
     from matplotlib.figure import Figure
 
     weights = snapshot.run.trace.read("weights")
@@ -138,7 +138,7 @@ def _timed(act: Callable[[], object]) -> float:
     return perf_counter() - start
 
 
-def _called_off(snapshot: Snapshot, look: FigureSettings, after_s: float) -> float:
+def _called_off(snapshot: ExportSnapshot, look: FigureSettings, after_s: float) -> float:
     """Cancel an animation after some time, and return how long the export continued."""
     asked: list[float] = []
     timer = threading.Timer(after_s, lambda: asked.append(perf_counter()))

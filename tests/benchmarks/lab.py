@@ -21,7 +21,7 @@ from tests.benchmarks.heartbeat import DRAG_MS, SHORT_GAP_MS, Heart
 from tests.benchmarks.stand import TIMEOUT_S, Stand, application, linger
 from tests.benchmarks.table import Line, show
 from tests.benchmarks.training import SETTINGS
-from visualizer.app import window_services
+from visualizer.app import create_window_services
 from visualizer.language.loss_log import CSV_HEADER
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.language.training_process_main import PROCESS_NICENESS
@@ -155,7 +155,7 @@ def _opened() -> Iterator[tuple[Bench, Gap]]:
     """Open the lab in a program with a document; also yield the largest gap that this caused."""
     with tempfile.TemporaryDirectory() as place:
         os.environ["XDG_DATA_HOME"] = place
-        windows = WindowManager(window_services())
+        windows = WindowManager(create_window_services())
         first = Stand(windows.open(Document()))
         first.until_painted(first.has_numbers)
         heart = Heart()
@@ -252,7 +252,7 @@ def _write_long(path: str) -> None:
     lines = (
         f"{step},{3 + step % 1009 / 1e4!r},,0.001,{step / 300:.3f}\n" for step in range(MANY_STEPS)
     )
-    folder.losses.path.write_text(f"{CSV_HEADER}\n{''.join(lines)}")
+    folder.losses_file.path.write_text(f"{CSV_HEADER}\n{''.join(lines)}")
     opened.close()
 
 

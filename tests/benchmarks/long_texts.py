@@ -16,7 +16,7 @@ from tests.benchmarks.stand import application, text
 from tests.benchmarks.table import Line, middle, ratio, show, times
 from visualizer.attention.attend import attend
 from visualizer.attention.parameter_init import initialize_parameters
-from visualizer.attention.run import reserve_window_core, should_compute_blockwise
+from visualizer.attention.run import reserve_gui_core, should_compute_blockwise
 from visualizer.attention.spec import AttentionSpec, Device, DropoutMode, MaskKind
 from visualizer.heatmap.board_presenter import is_fully_drawn
 from visualizer.session.document import Document
@@ -121,7 +121,7 @@ def _bare(trace: Trace) -> None:
 
 
 def _head(tokens: int, rounds: int) -> dict[str, Any]:
-    reserve_window_core()
+    reserve_gui_core()
     block = -(-tokens // SIDE)
     chance = random.Random(2)
     told: dict[str, Any] = {

@@ -38,9 +38,9 @@ def measure(repeats: int) -> int:
 
 
 def _toggles(tokens: int, size: int, heads: int, repeats: int) -> dict[str, Any]:
-    from visualizer.runtime import enable_huge_pages, enable_memory_return
+    from visualizer.runtime import enable_huge_pages, fix_mmap_threshold
 
-    enable_memory_return()
+    fix_mmap_threshold()
     enable_huge_pages()  # before torch is imported
     from tests.benchmarks.peers import Torch
     from tests.benchmarks.stand import document

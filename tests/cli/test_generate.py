@@ -23,7 +23,7 @@ from visualizer.lab.runs.store import store_probe
 from visualizer.language import probe as language_probe
 from visualizer.language.open_run import OpenRun
 from visualizer.language.run_folder import RunFolder, choose_probe_text
-from visualizer.language.sampling import DIVERGED_ERROR, Sampling, sampling_probabilities
+from visualizer.language.sampling import DIVERGED_ERROR, SamplingSettings, sampling_probabilities
 from visualizer.language.saved_model import iterate_tokens
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.language.training_settings import CorpusKind, CorpusSource, ModelKind
@@ -57,7 +57,7 @@ def test_the_text_is_that_of_the_lab_with_the_same_seed(
     for _ in range(15):  # longer than the block size
         probe = language_probe.ProbeText.of(vocabulary.join_tokens(tree.tokens), vocabulary, model)
         logits = language_probe.run_probe(model, probe)["logits"][-1]
-        chosen = sampling_probabilities(logits, Sampling(0.7, 4, 0.9))
+        chosen = sampling_probabilities(logits, SamplingSettings(0.7, 4, 0.9))
         tree = tree.append_sampled(chosen, vocabulary.tokens, sampling_probabilities(logits))
     opened.close()
     options = "--seed 5 --tokens 15 --temperature 0.7 --top-k 4 --top-p 0.9 --prompt abc"
@@ -116,7 +116,7 @@ def test_a_model_that_diverged_is_reported(tmp_path: Path) -> None:
     model, _ = opened.model_at(None)
     with torch.no_grad():
         model.projection.weight.fill_(torch.nan)
-    tokens = iterate_tokens(model, opened.metadata.vocabulary, "a", Sampling(), 0)
+    tokens = iterate_tokens(model, opened.metadata.vocabulary, "a", SamplingSettings(), 0)
     with pytest.raises(ValueError, match="because training diverged") as refused:
         next(tokens)
     assert str(refused.value) == DIVERGED_ERROR

@@ -15,7 +15,7 @@ from visualizer.app import main
 from visualizer.attention.spec import Device
 from visualizer.language.example_run import EXAMPLE_FOLDER
 from visualizer.language.example_run import EXAMPLE_TEXT as REPEATED
-from visualizer.models.forward import DISK_STAGES_NOTICE
+from visualizer.models.forward_runner import DISK_STAGES_NOTICE
 
 if TYPE_CHECKING:
     from pathlib import Path

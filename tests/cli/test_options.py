@@ -35,8 +35,8 @@ from visualizer.export.figure_settings import (
     FIGURE_PRESETS,
     MAX_SIDE_MM,
     FigureExtent,
-    FigurePaper,
     FigureSettings,
+    FigureTheme,
     FilmSettings,
 )
 from visualizer.features.setup.text_edit_widget import InputTextEdit
@@ -179,8 +179,8 @@ def test_a_folder_is_not_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("--size 180mm×120mm", FigureSettings(width_mm=180, height_mm=120, is_trimmed=False)),
         ("--size slide", FIGURE_PRESETS["Slide"]),
         ("--size paper-column --dpi 300", replace(FIGURE_PRESETS["Paper column"], dpi=300)),
-        ("--size slide --theme dark", replace(FIGURE_PRESETS["Slide"], paper=FigurePaper.DARK)),
-        ("--theme light --dpi 96", FigureSettings(paper=FigurePaper.LIGHT, dpi=96)),
+        ("--size slide --theme dark", replace(FIGURE_PRESETS["Slide"], paper=FigureTheme.DARK)),
+        ("--theme light --dpi 96", FigureSettings(paper=FigureTheme.LIGHT, dpi=96)),
         ("--layout stages", FigureSettings(extent=FigureExtent.STAGES)),
         ("--title Heads --no-caption", FigureSettings(title="Heads", has_caption=False)),
     ],

@@ -143,7 +143,7 @@ def test_a_signal_ends_it_with_a_checkpoint(
             process.kill()
             process.wait()
     assert b"--resume" in (tmp_path / "errors").read_bytes()
-    assert RunFolder(folder).checkpoint.exists()
+    assert RunFolder(folder).checkpoint_file.exists()
 
 
 def test_a_window_that_asks_for_the_run_is_given_it(
@@ -153,14 +153,14 @@ def test_a_window_that_asks_for_the_run_is_given_it(
     count = TrainingConsoleProgress.report
 
     def ask(self: TrainingConsoleProgress, *said: Any) -> None:
-        folder.stop.touch()
+        folder.stop_file.touch()
         count(self, *said)
 
     monkeypatch.setattr(TrainingConsoleProgress, "report", ask)
     assert main(["train", "repeat", "--out", str(folder.path), "--steps=1000000", *SMALL]) == 143
     assert "--resume" in capsys.readouterr().err
-    assert folder.checkpoint.exists()
-    assert not folder.lock.exists()
+    assert folder.checkpoint_file.exists()
+    assert not folder.lock_file.exists()
 
 
 @pytest.mark.slow

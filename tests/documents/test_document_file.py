@@ -17,9 +17,9 @@ from tests.support.document_strategies import DOCUMENTS, FIELDS, VIEWS
 from tests.support.examples import examples
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
-    Arrangement,
     AttentionSpec,
     BooleanMatrix,
+    HeadArrangement,
     NumberMatrix,
     Projection,
 )
@@ -29,7 +29,7 @@ from visualizer.documents.document_file import (
     read_document,
     write_document,
 )
-from visualizer.documents.schema import SCHEMA_VERSION, UNSAVED_FIELDS, saved_part
+from visualizer.documents.schema import SCHEMA_VERSION, UNSAVED_FIELDS, without_unsaved_fields
 from visualizer.errors import InputError
 from visualizer.session.cell_address import Cell, ComparedSide
 from visualizer.session.comparison_state import Comparison, ComparisonKind
@@ -71,7 +71,7 @@ def packed(content: bytes) -> zipfile.ZipFile:
 def test_what_is_written_is_read_again_exactly(document: Document, view: View) -> None:
     saved = opened(document_bytes(document, view))
     assert saved.document == document
-    assert saved.view == saved_part(view)
+    assert saved.view == without_unsaved_fields(view)
     assert saved.recorded is None
     assert document_bytes(saved.document, saved.view) == document_bytes(document, view)
 
@@ -83,14 +83,14 @@ def test_every_field_of_a_view_is_drawn() -> None:
 @examples(0.4, suppress_health_check=[HealthCheck.too_slow])
 @given(VIEWS)
 def test_all_of_a_view_lasts_but_the_hand_the_window_and_the_lesson(view: View) -> None:
-    kept, usual = saved_part(view), View()
+    kept, usual = without_unsaved_fields(view), View()
     gone = UNSAVED_FIELDS[View] | {"playhead", "table", "comparison", "pinned"}
     for field in View.__struct_fields__:
         source = usual if field in UNSAVED_FIELDS[View] else view
         if field in UNSAVED_FIELDS[View] or field not in gone:
             assert getattr(kept, field) == getattr(source, field)
     assert not kept.playhead.is_playing
-    assert saved_part(kept) == kept
+    assert without_unsaved_fields(kept) == kept
 
 
 @pytest.mark.parametrize("number", [-0.0, 5e-324, 0.1, -1000, 1e300])
@@ -151,7 +151,7 @@ def test_more_than_can_be_read_again_is_not_written() -> None:
 
 
 def test_more_numbers_than_can_be_read_again_are_not_written() -> None:
-    spec = AttentionSpec(heads=1_000, arrangement=Arrangement.STACKED, d_out=1)
+    spec = AttentionSpec(heads=1_000, arrangement=HeadArrangement.STACKED, d_out=1)
     spec = replace(spec, projection=Projection.LINEAR, bias=True)
     a, b = (Document(text="one two", spec=replace(spec, seed=seed)) for seed in (1, 2))
     kept, live = (run(one.tokens(), one.spec) for one in (a, b))

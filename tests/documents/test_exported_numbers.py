@@ -22,7 +22,7 @@ from visualizer import app
 from visualizer.api.attention_api import load
 from visualizer.documents import exported_numbers
 from visualizer.documents.document_file import SavedDocument
-from visualizer.documents.schema import saved_part
+from visualizer.documents.schema import without_unsaved_fields
 from visualizer.errors import InputError
 from visualizer.export.data.data_writers import write_npz
 from visualizer.export.figure_settings import FigureSettings
@@ -30,7 +30,7 @@ from visualizer.export.writers import export_file
 from visualizer.file_opening import read_file, restore_document
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.session.document import Document, LineSplit
-from visualizer.session.exportable_snapshot import Snapshot
+from visualizer.session.export_snapshot import ExportSnapshot
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_document
 
@@ -41,7 +41,7 @@ SUFFIXES = (".npz", ".json")
 
 
 def exported(folder: Path, suffix: str, document: Document, view: View | None = None) -> Path:
-    snapshot = Snapshot(document, view or View(), run_document(document, None))
+    snapshot = ExportSnapshot(document, view or View(), run_document(document, None))
     return export_file(folder / f"a{suffix}", snapshot, FigureSettings())
 
 
@@ -68,7 +68,7 @@ def reopened(suffix: str, document: Document, view: View) -> tuple[Document, Vie
     ("document", "view"), [(PLAIN, View()), (OWN, OWN_VIEW), (BATCH, View(text=1))]
 )
 def test_documents_come_back(document: Document, view: View, suffix: str) -> None:
-    assert reopened(suffix, document, view) == (document, saved_part(view))
+    assert reopened(suffix, document, view) == (document, without_unsaved_fields(view))
 
 
 @st.composite
@@ -87,11 +87,11 @@ def computable(draw: st.DrawFn) -> Document:
 @examples(0.3)
 @given(computable(), VIEWS, st.sampled_from(SUFFIXES))
 def test_any_document_comes_back(document: Document, view: View, suffix: str) -> None:
-    assert reopened(suffix, document, view) == (document, saved_part(view))
+    assert reopened(suffix, document, view) == (document, without_unsaved_fields(view))
 
 
 def test_captured_attention_comes_back_from_json(tmp_path: Path) -> None:
-    snapshot = Snapshot(CAPTURED, CAPTURED_VIEW, app.compute(CAPTURED, None))
+    snapshot = ExportSnapshot(CAPTURED, CAPTURED_VIEW, app.compute(CAPTURED, None))
     saved = opened(export_file(tmp_path / "a.json", snapshot, FigureSettings()))
     assert saved.document == CAPTURED
     run, _ = restore_document(saved, app.compute)

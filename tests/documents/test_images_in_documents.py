@@ -86,7 +86,7 @@ def test_an_image_that_is_not_chosen_yet_is_kept() -> None:
 def test_of_undo_the_pixels_count() -> None:
     captured = CapturedAttention.of("a", np.zeros((1, 1, 3, 3), np.float32))
     with_image = replace(captured, patches=PATCHES)
-    sizes = [sum(map(len, each.held())) for each in (captured, with_image)]
+    sizes = [sum(map(len, each.buffers())) for each in (captured, with_image)]
     assert sizes[1] - sizes[0] == len(PATCHES.pixels)
 
 

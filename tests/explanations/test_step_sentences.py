@@ -18,8 +18,8 @@ from tests.support.small_runs import a_run
 from visualizer.attention.masks import allowed
 from visualizer.attention.spec import (
     LAYER_SYMBOLS,
-    Arrangement,
     BooleanMatrix,
+    HeadArrangement,
     MaskKind,
     MaskRoute,
     NormalisationKind,
@@ -595,7 +595,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "wide": {"d_out": 8},
     "bias": {"bias": True},
-    "stacked": {"heads": 2, "arrangement": Arrangement.STACKED},
+    "stacked": {"heads": 2, "arrangement": HeadArrangement.STACKED},
     "bare": {"projection": Projection.NONE},
     "three": {"heads": 3, "d_out": 3},
     "four": {"heads": 2, "d_in": 4},

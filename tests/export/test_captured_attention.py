@@ -28,7 +28,7 @@ from visualizer.heatmap import colour_mapping
 from visualizer.session.cell_address import Cell
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document
-from visualizer.session.exportable_snapshot import Snapshot
+from visualizer.session.export_snapshot import ExportSnapshot
 from visualizer.session.timeline import StepSize
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourLimits, ColourOptions
@@ -51,8 +51,8 @@ def drawn(application: QApplication) -> None:
     """Provide an application, which fonts require."""
 
 
-def shot(**fields: object) -> Snapshot:
-    return Snapshot(Document(captured=elsewhere()), View(**fields), replayed())  # type: ignore[arg-type]
+def shot(**fields: object) -> ExportSnapshot:
+    return ExportSnapshot(Document(captured=elsewhere()), View(**fields), replayed())  # type: ignore[arg-type]
 
 
 # ---------------------------------------------------------------------------------- as pictures
@@ -114,9 +114,9 @@ def test_a_figure_does_not_embed_attention_of_any_size() -> None:
     large = Document(
         captured=CapturedAttention.of("a.npy", np.ones((1, 1, 1, MAX_ATTACHED_BYTES // 8 + 1)))
     )
-    assert document_to_attach(Snapshot(large, View(), replayed()), FigureSettings()) == b""
+    assert document_to_attach(ExportSnapshot(large, View(), replayed()), FigureSettings()) == b""
     view = View(comparison=Comparison(ComparisonKind.KEPT, document=large))
-    assert document_to_attach(Snapshot(Document(), view, replayed()), FigureSettings()) == b""
+    assert document_to_attach(ExportSnapshot(Document(), view, replayed()), FigureSettings()) == b""
     settings = FigureSettings(has_all_layers=True)
     assert document_to_attach(shot(), settings) == document_bytes(shot().document, shot().view)
 

@@ -19,7 +19,7 @@ from PySide6.QtWidgets import QApplication
 from tests.support.examples import others_slow
 from tests.support.window_input import PATIENCE_MS
 from visualizer.export import export_controller, writers
-from visualizer.export.figure_settings import FigurePaper, FigureSettings
+from visualizer.export.figure_settings import FigureSettings, FigureTheme
 from visualizer.export.figures import rasterization
 from visualizer.export.figures.figure_page import figure_content, lay_out_page
 from visualizer.export.figures.png_writer import save_image
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tests.support.window_input import Hand
     from visualizer.export.figures.figure_page import FigurePage
     from visualizer.progress import Progress
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
 
     Answer = Callable[..., None]
 
@@ -87,7 +87,11 @@ class Slow:
         self.thread = 0
 
     def __call__(
-        self, path: Path, snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress
+        self,
+        path: Path,
+        snapshot: ExportSnapshot,
+        figure_settings: FigureSettings,
+        progress: Progress,
     ) -> Path:
         self.count += 1
         self.thread = threading.get_ident()
@@ -391,7 +395,7 @@ def test_an_image_has_its_size_and_can_be_read_back(hand: Hand) -> None:
 
 
 def test_an_image_can_be_dark(hand: Hand) -> None:
-    image = render_page(page(hand, FigureSettings(paper=FigurePaper.DARK)), 96)
+    image = render_page(page(hand, FigureSettings(paper=FigureTheme.DARK)), 96)
     assert image.pixelColor(0, 0).name().upper() == DARK.paper
 
 

@@ -28,8 +28,8 @@ from visualizer.export.figure_settings import (
     FIGURE_PRESETS,
     FILM_WIDTHS_PX,
     FigureExtent,
-    FigurePaper,
     FigureSettings,
+    FigureTheme,
     FilmSettings,
 )
 from visualizer.export.formats import FORMATS
@@ -68,7 +68,7 @@ def test_a_preset_is_known_again_whatever_is_on_it(preset: str) -> None:
 
 def test_every_choice_has_its_words() -> None:
     assert set(EXTENT_LABELS) == set(FigureExtent)
-    assert set(PAPER_LABELS) == set(FigurePaper)
+    assert set(PAPER_LABELS) == set(FigureTheme)
 
 
 places = st.builds(
@@ -89,7 +89,7 @@ films = st.builds(
 looks = st.builds(
     FigureSettings,
     extent=st.sampled_from(FigureExtent),
-    paper=st.sampled_from(FigurePaper),
+    paper=st.sampled_from(FigureTheme),
     width_mm=st.floats(10, 5000),
     height_mm=st.none() | st.floats(10, 5000),
     dpi=st.integers(36, 2400),

@@ -19,10 +19,10 @@ from visualizer.export.dialog.preview_widget import render_preview
 from visualizer.export.export_settings import ExportSettings
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.figures.figure_page import (
-    exact_figure_within,
     figure_content,
     fully_drawn_figure_content,
     lay_out_page,
+    pooled_figure_content,
     sketched_figure_content,
 )
 from visualizer.export.figures.rasterization import render_pixels
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.export.figures.figure_page import FigureContent
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
 
 pytestmark = pytest.mark.usefixtures("application")
 TRAIN: dict[str, Any] = {"mode": DropoutMode.TRAIN, "dropout": 0.3}
 SMALL = FigureSettings(width_mm=120, dpi=96)
 
 
-def assert_exact(figure: FigureContent, snapshot: Snapshot) -> None:
+def assert_exact(figure: FigureContent, snapshot: ExportSnapshot) -> None:
     """Compare a figure's cells with values that are read row by row."""
     assert figure.board.heatmaps
     for heatmap in figure.board.heatmaps:
@@ -132,7 +132,7 @@ def test_places_of_rows_are_not_cut_off_at_the_edge() -> None:
 
 def test_a_web_page_and_the_clipboard_are_exact() -> None:
     one = long_shot()
-    assert_exact(exact_figure_within(one, SMALL, max_cells_per_side), one)
+    assert_exact(pooled_figure_content(one, SMALL, max_cells_per_side), one)
     exact = render_pixels(one, SMALL)
     image = create_clipboard_figure(one, SMALL, no_progress).image
     assert (image.height(), image.width()) == exact.shape[:2]

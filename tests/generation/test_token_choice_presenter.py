@@ -8,9 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visualizer.generation.token_choice_presenter import present_next_tokens
-from visualizer.language.sampling import DIVERGED_ERROR, Sampling
+from visualizer.language.sampling import DIVERGED_ERROR, SamplingSettings
 
-SAMPLINGS = st.builds(Sampling, st.floats(0, 3), st.none() | st.integers(1, 40), st.floats(0.01, 1))
+SAMPLINGS = st.builds(
+    SamplingSettings, st.floats(0, 3), st.none() | st.integers(1, 40), st.floats(0.01, 1)
+)
 LETTERS = tuple("abcdefghijklmnopqrstuvwxyz \n0123456789")
 
 
@@ -23,7 +25,7 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     st.lists(st.floats(-10, 10), min_size=1, max_size=len(LETTERS)), SAMPLINGS, st.integers(1, 15)
 )
 def test_bars_are_the_largest_and_all_sum_to_one(
-    logits: list[float], sampling: Sampling, most: int
+    logits: list[float], sampling: SamplingSettings, most: int
 ) -> None:
     numbers = np.array([[0.0] * len(logits), logits])
     panel = present_next_tokens("ab", numbers, LETTERS[: len(logits)], sampling, most)
@@ -45,7 +47,7 @@ def test_bars_are_the_largest_and_all_sum_to_one(
 
 def test_excluded_tokens_are_described() -> None:
     logits = np.log(np.array([[0.6, 0.3, 0.1]]))
-    panel = present_next_tokens("a", logits, ("x", " ", "\n"), Sampling(top_k=2))
+    panel = present_next_tokens("a", logits, ("x", " ", "\n"), SamplingSettings(top_k=2))
     assert [bar.description for bar in panel.bars] == [
         "“x”: 60%, sampling probability 67%",
         "“␣”: 30%, sampling probability 33%",
@@ -63,18 +65,18 @@ def test_excluded_tokens_are_described() -> None:
 def test_the_excluded_probability_is_that_after_the_temperature() -> None:
     """Temperature 2 takes the square roots of 0.64, 0.32 and 0.04, which are 0.8, 0.566 and 0.2."""
     logits = np.log(np.array([[0.64, 0.32, 0.04]]))
-    panel = present_next_tokens("a", logits, LETTERS[:3], Sampling(2, top_k=2))
+    panel = present_next_tokens("a", logits, LETTERS[:3], SamplingSettings(2, top_k=2))
     lost = 0.2 / (0.8 + 0.32**0.5 + 0.2)
     assert panel.legend.endswith(
         f"Excluded: 1 token with {100 * lost:.0f}% of the probability at temperature 2."
     )
-    always = present_next_tokens("a", logits, LETTERS[:3], Sampling(0))
+    always = present_next_tokens("a", logits, LETTERS[:3], SamplingSettings(0))
     assert always.legend.endswith("At temperature 0, the most likely token is always selected.")
     assert [bar.shares for bar in always.bars][:2] == ["100% (model 64%)", "0% (model 32%)"]
 
 
 def test_without_excluded_tokens_there_is_no_legend() -> None:
-    panel = present_next_tokens("a", np.zeros((1, 20)), LETTERS[:20], Sampling())
+    panel = present_next_tokens("a", np.zeros((1, 20)), LETTERS[:20], SamplingSettings())
     assert panel.legend == ""
     others = panel.bars[-1]
     assert others.token is None
@@ -85,17 +87,17 @@ def test_without_excluded_tokens_there_is_no_legend() -> None:
 
 @pytest.mark.parametrize("broken", [np.nan, np.inf, -np.inf])
 def test_invalid_logits_have_no_bars(broken: float) -> None:
-    panel = present_next_tokens("a", np.full((1, 3), broken), LETTERS[:3], Sampling())
+    panel = present_next_tokens("a", np.full((1, 3), broken), LETTERS[:3], SamplingSettings())
     assert panel.bars == ()
     assert panel.legend == DIVERGED_ERROR
 
 
 def test_a_logit_of_minus_infinity_is_a_probability_of_0() -> None:
-    panel = present_next_tokens("a", np.array([[0.0, -np.inf]]), LETTERS[:2], Sampling())
+    panel = present_next_tokens("a", np.array([[0.0, -np.inf]]), LETTERS[:2], SamplingSettings())
     assert [bar.model_probability for bar in panel.bars] == [1, 0]
 
 
 def test_without_logits_there_are_no_bars() -> None:
-    panel = present_next_tokens((), np.zeros((0, 3)), ("a", "b", "c"), Sampling())
+    panel = present_next_tokens((), np.zeros((0, 3)), ("a", "b", "c"), SamplingSettings())
     assert panel.bars == ()
     assert panel.description == ""

@@ -13,7 +13,7 @@ from PySide6.QtTest import QTest
 from visualizer.generation.token_bars_widget import widest_share_width
 from visualizer.generation.token_choice_presenter import format_short_share, present_next_tokens
 from visualizer.generation.token_choice_widget import TokenChoicePane
-from visualizer.language.sampling import Sampling
+from visualizer.language.sampling import SamplingSettings
 from visualizer.widgets.accessibility import VALUE_PROPERTY
 from visualizer.widgets.fonts import scaled_font
 from visualizer.widgets.setting_controls import CountControl, RateControl
@@ -35,9 +35,9 @@ class PaneWithSampling:
         self.pane.tokenChosen.connect(self.picked.append)
         self.pane.samplingChosen.connect(self.show_sampling)
         show(self.pane, (360, 600))
-        self.show_sampling(Sampling())
+        self.show_sampling(SamplingSettings())
 
-    def show_sampling(self, sampling: Sampling, theme: Theme = LIGHT) -> None:
+    def show_sampling(self, sampling: SamplingSettings, theme: Theme = LIGHT) -> None:
         self.sampling = sampling
         self.pane.show_bars(present_next_tokens("ab", LOGITS, "abcde", sampling), theme)
 
@@ -72,16 +72,16 @@ def test_keys_move_and_pick(owner: PaneWithSampling) -> None:
 
 def test_entered_sampling_settings_are_used(owner: PaneWithSampling) -> None:
     owner.type_into("temperature", "0.5")
-    assert owner.sampling == Sampling(0.5)
+    assert owner.sampling == SamplingSettings(0.5)
     owner.type_into("top_k", "2")
-    assert owner.sampling == Sampling(0.5, 2)
+    assert owner.sampling == SamplingSettings(0.5, 2)
     owner.type_into("top_p", "0.25")
-    assert owner.sampling == Sampling(0.5, 2, 0.25)
+    assert owner.sampling == SamplingSettings(0.5, 2, 0.25)
     assert "Excluded: 4 tokens" in owner.pane.legend.text()
 
 
 def test_top_k_of_the_whole_vocabulary_is_no_limit(owner: PaneWithSampling) -> None:
-    owner.show_sampling(Sampling(top_k=3))
+    owner.show_sampling(SamplingSettings(top_k=3))
     owner.type_into("top_k", "5")
     assert owner.sampling.top_k is None
 
@@ -90,10 +90,10 @@ def test_an_invalid_setting_is_explained(owner: PaneWithSampling) -> None:
     owner.type_into("top_p", "0")
     assert owner.pane.problem.isVisible()
     assert owner.pane.problem.text().startswith("Top-p must be greater than 0")
-    assert owner.sampling == Sampling()
+    assert owner.sampling == SamplingSettings()
     owner.type_into("top_p", "0.75")
     assert not owner.pane.problem.isVisible()
-    assert owner.sampling == Sampling(top_p=0.75)
+    assert owner.sampling == SamplingSettings(top_p=0.75)
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
@@ -101,7 +101,7 @@ def test_bars_are_filled_up_to_the_sampling_probability(
     owner: PaneWithSampling, theme: Theme
 ) -> None:
     """The filled part of a bar has the length of the sampling probability on the axis."""
-    owner.show_sampling(Sampling(top_k=2), theme)
+    owner.show_sampling(SamplingSettings(top_k=2), theme)
     bars = owner.pane.bars
     image = bars.grab().toImage()
     left, right, _ = bars.column_edges()

@@ -266,7 +266,7 @@ def test_label_menu_selects_its_token(flow_menus: MenuHand) -> None:
 
 
 def test_the_grid_has_menus_for_headings_heads_and_tokens(menus: MenuHand) -> None:
-    head = menus.board.board_layout.column_heads[-1]
+    head = menus.board.board_layout.column_headers[-1]
     stage = QPointF(head.left + 10, menus.board.board_layout.head / 2).toPoint()
     assert {"show_in_all_heads", "predict", "export_stage"} <= menus.open_at(stage)
     menus.close()

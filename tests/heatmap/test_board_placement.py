@@ -250,7 +250,7 @@ def texts(slot: PanelSlot) -> list[QRectF]:
         found.append(QRectF(corner.x(), corner.y() + 3, wide, 12))
     if slot.title in {TitlePlacement.OWN, TitlePlacement.LINE}:
         is_line = slot.title is TitlePlacement.LINE
-        wide = panel_title_width(slot.heatmap) if is_line else slot.column_head.width
+        wide = panel_title_width(slot.heatmap) if is_line else slot.column_header.width
         top = slot.cells.top() - 20 if is_line else slot.whole_area.top()
         found.append(QRectF(slot.cells.left(), top, wide, 16 if is_line else 36))
     return found
@@ -272,7 +272,7 @@ def faults(sketch: Sketch, window: tuple[int, int], ratio: float) -> list[tuple[
         number = int(slot.cells.top() // height)
         parts = [*texts(slot), slot.cells]
         if slot.title is TitlePlacement.PINNED:
-            head = slot.column_head
+            head = slot.column_header
             parts.append(QRectF(head.left, number * height, head.width, layout.head))
         by_page.setdefault(number, []).extend(parts)
     found: list[tuple[QRectF, ...]] = []
@@ -349,7 +349,7 @@ def test_stages_are_columns_and_heads_are_rows() -> None:
     first = [slots[0] for slots in by_stage(layout).values()]
     assert len({slot.cells.top() for slot in first}) == 1
     assert [slot.has_row_labels for slot in first] == [True, False, False]
-    assert [head.left for head in layout.column_heads] == [slot.cells.left() for slot in first]
+    assert [head.left for head in layout.column_headers] == [slot.cells.left() for slot in first]
 
 
 def test_one_stage_wraps_its_heads_into_a_grid() -> None:
@@ -360,8 +360,8 @@ def test_one_stage_wraps_its_heads_into_a_grid() -> None:
     assert {slot.cells.left() for slot in named} == {lefts[0]}
     assert len({(slot.cells.left(), slot.cells.top()) for slot in layout.slots}) == 6
     assert all(slot.head_at for slot in layout.slots)
-    assert len(layout.column_heads) == 1
-    (head,) = layout.column_heads
+    assert len(layout.column_headers) == 1
+    (head,) = layout.column_headers
     assert head.left + head.width == max(slot.cells.right() for slot in layout.slots)
     order = sorted(layout.slots, key=lambda slot: (slot.cells.top(), slot.cells.left()))
     assert [slot.heatmap.head for slot in order] == [*range(6)]  # right, then down
@@ -415,7 +415,7 @@ def test_groups_of_heads_are_side_by_side_in_a_wide_window() -> None:
     assert len({slot.cells.left() for slot in first}) == 2
     tops = [slot.cells.top() for slot in sorted(first, key=lambda slot: slot.heatmap.head or 0)]
     assert tops[:4] == sorted(tops[:4]) == tops[4:]  # down, then right
-    assert len(layout.column_heads) == 6
+    assert len(layout.column_headers) == 6
 
 
 def test_the_arrangement_stays_unless_another_is_one_and_a_half_times_as_good() -> None:
@@ -479,11 +479,11 @@ def test_keys_are_labelled_once_unless_they_differ() -> None:
 def test_shared_notes_appear_once_above_the_panels() -> None:
     panels = a_board(2, 2, 6, notes=("kept ×2",)).columns
     shared = lay_out_board(Board(panels), 1280, 800)
-    assert [head.notes for head in shared.column_heads] == [("kept ×2",)] * 2
+    assert [head.notes for head in shared.column_headers] == [("kept ×2",)] * 2
     assert {slot.panel_notes for slot in shared.slots} == {()}
     first = (panels[0][0], replace(panels[0][1], notes=("◥ 3 above",)))
     mixed = lay_out_board(Board((first, panels[1])), 1280, 800)
-    assert [head.notes for head in mixed.column_heads] == [(), ("kept ×2",)]
+    assert [head.notes for head in mixed.column_headers] == [(), ("kept ×2",)]
     own = {slot.heatmap: slot.panel_notes for slot in mixed.slots}
     assert [own[one] for one in first] == [("kept ×2",), ("◥ 3 above",)]
 
@@ -559,7 +559,7 @@ def test_room_does_not_depend_on_pooling(
 )
 def test_there_is_room_for_the_texts_of_a_scale(colour: ColourScale) -> None:
     layout = lay_out_board(Board(((a_heatmap([[0.5]], colour=colour),),)), 1280, 800)
-    (head,) = layout.column_heads
+    (head,) = layout.column_headers
     texts = [text for text in format_compact_scale(head.heatmap) if text]
     widths = [font_metrics(12).horizontalAdvance(text) + RAMP_MARGIN_PX for text in texts]
     assert MIN_RAMP_PX + sum(widths) <= head.width

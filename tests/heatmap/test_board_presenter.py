@@ -315,7 +315,7 @@ def test_prefetched_panels_are_not_pooled_again() -> None:
     computed, view = a_run(), View(room=2)
     warm(computed, view)
     held = computed.trace.cached_stage("weights")
-    before = held.kept
+    before = held.cached_keys
     present_board(resolved(computed, view), Board())
     assert ("pooled", 3, 3, (0,)) in before
-    assert held.kept == before
+    assert held.cached_keys == before

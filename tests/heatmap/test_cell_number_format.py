@@ -48,7 +48,7 @@ def test_neighbours_never_touch(numbers: list[float], cell: int) -> None:
         for number in np.array(numbers, dtype=np.float32).tolist():
             if math.isfinite(number):
                 assert (
-                    written_width(found.write(number), found.pixel_size)
+                    written_width(found.format_value(number), found.pixel_size)
                     <= cell - 2 * NUMBER_MARGIN_PX + 1
                 )
 
@@ -66,7 +66,7 @@ def test_a_larger_cell_never_has_fewer_decimals(numbers: list[float]) -> None:
 
 @given(st.floats(-1e5, 1e5, width=32), st.integers(0, 3))
 def test_written_numbers_are_rounded_values(number: float, decimals: int) -> None:
-    text = CellNumberFormat(decimals).write(number)
+    text = CellNumberFormat(decimals).format_value(number)
     assert float(text.replace("−", "-")) == float(f"{number:.{decimals}f}")
     assert not (text.startswith("−") and not text.strip("−0."))
 
@@ -76,7 +76,7 @@ def test_written_numbers_are_rounded_values(number: float, decimals: int) -> Non
     [(0.1649, ".16"), (0.0, ".00"), (0.004, ".00"), (0.994, ".99"), (0.996, "1.0"), (1.0, "1.0")],
 )
 def test_shares_omit_the_leading_zero_only_as_a_last_resort(value: float, text: str) -> None:
-    assert CellNumberFormat(2, omits_leading_zero=True).write(value) == text
+    assert CellNumberFormat(2, omits_leading_zero=True).format_value(value) == text
 
 
 def formats(values: object, **fields: object) -> list[CellNumberFormat]:
@@ -90,7 +90,7 @@ def test_only_numbers_below_1_omit_the_leading_zero() -> None:
     bare = CellNumberFormat(2, omits_leading_zero=True)
     assert formats([[0.25, 0.75]], is_share=True) == [bare, two, three, four]
     assert formats([[0.25, -0.75]]) == [bare, two, three, four]
-    assert bare.write(-0.256) == "−.26"
+    assert bare.format_value(-0.256) == "−.26"
     assert formats([[0.25, -1.25]]) == [one, two, three, four]
     assert formats([[0.25, 1.25]], is_share=True) == [one, two, three, four]  # as after dropout
 
@@ -111,7 +111,7 @@ def test_numbers_that_would_all_be_zero_are_not_shortened() -> None:
     [(7.4e-6, "7e-6"), (-7.4e-6, "−7e-6"), (0.0, "0"), (0.0042, "4e-3"), (1e-12, "1e-12")],
 )
 def test_small_numbers_are_written_with_one_digit(value: float, text: str) -> None:
-    assert ONE_FIGURE.write(value) == text
+    assert ONE_FIGURE.format_value(value) == text
 
 
 def test_exponents_need_four_decimals_and_room() -> None:
@@ -122,8 +122,8 @@ def test_exponents_need_four_decimals_and_room() -> None:
         for values in ([[0.5, 0.25]], [[0.5, 1e-7]])
     ]
     assert cells[0] < cells[1]
-    assert CellNumberFormat(4).write(1e-7) == "1.00e-07"
-    assert CellNumberFormat(3).write(1e-7) == "0.000"
+    assert CellNumberFormat(4).format_value(1e-7) == "1.00e-07"
+    assert CellNumberFormat(3).format_value(1e-7) == "0.000"
 
 
 def decimals(values: object, cell: int) -> int | None:

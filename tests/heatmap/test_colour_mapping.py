@@ -21,7 +21,7 @@ from visualizer.heatmap.colour_mapping import (
     colour_image,
     colour_indices,
     colour_table,
-    dark_text_entries,
+    needs_dark_text,
 )
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.resources import resource_path
@@ -155,7 +155,7 @@ def test_half_of_the_range_is_visible_on_a_dark_background() -> None:
 @THEMES
 @pytest.mark.parametrize("name", [*SEQUENTIAL, *DIVERGING, *THEMED])
 def test_the_contrast_of_numbers_is_sufficient_on_every_colour(name: str, theme: Theme) -> None:
-    light = dark_text_entries(name, theme)[: MAX_COLOUR_INDEX + 1]
+    light = needs_dark_text(name, theme)[: MAX_COLOUR_INDEX + 1]
     ink = np.where(light[:, None], 0, 255) * np.ones(3)
     assert contrast(shades(name, theme), ink).min() >= 4.5
 
@@ -189,7 +189,7 @@ def test_a_masked_cell_differs_from_a_weight_of_0_and_from_an_empty_cell(
 @pytest.mark.parametrize("name", [*SEQUENTIAL, *DIVERGING, *THEMED])
 def test_numbers_can_be_read_on_every_colour(name: str, theme: Theme) -> None:
     grounds = luminance(channels(colour_table(name, theme)[: MAX_COLOUR_INDEX + 1]))
-    is_black = dark_text_entries(name, theme)[: MAX_COLOUR_INDEX + 1]
+    is_black = needs_dark_text(name, theme)[: MAX_COLOUR_INDEX + 1]
     ink = np.where(is_black, 0.0, 1.0)
     high, low = np.maximum(ink, grounds), np.minimum(ink, grounds)
     assert ((high + 0.05) / (low + 0.05)).min() >= 4.5

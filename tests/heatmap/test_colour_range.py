@@ -27,7 +27,7 @@ from visualizer.heatmap.colour_range import (
     sample_cells,
     sample_heads,
 )
-from visualizer.heatmap.panel_colour_scale import ColourScale, limit_masks
+from visualizer.heatmap.panel_colour_scale import ColourScale, out_of_range_masks
 from visualizer.heatmap.panel_margins import format_limits
 from visualizer.lab.attention_view.presenter import create_board
 from visualizer.lab.attention_view.probe_result import ProbeResult
@@ -233,7 +233,7 @@ def test_exactly_the_cells_beyond_the_range_have_a_cut_corner(
         Painted(a_heatmap(values, colour=one), SMALL, theme)
         for one in (colour, replace(colour, limits=ColourLimits.SHARED))
     )
-    found = limit_masks(values, (), colour)
+    found = out_of_range_masks(values, (), colour)
     assert found
     for row, column in np.ndindex(values.shape):
         cell = notched.slot.cell(row, column)

@@ -456,6 +456,6 @@ def test_prefetching_reads_everything_that_is_needed() -> None:
     warm(live, view)
     holdings = [live.trace.cached_stage(name) for name in live.trace.names]
     assert view.comparison
-    before = [held.kept for held in holdings], len(view.comparison.derived_tensors)
+    before = [held.cached_keys for held in holdings], len(view.comparison.derived_tensors)
     present(Document(), view, live, None, False, None)
-    assert before == ([held.kept for held in holdings], len(view.comparison.derived_tensors))
+    assert before == ([held.cached_keys for held in holdings], len(view.comparison.derived_tensors))

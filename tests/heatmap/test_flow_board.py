@@ -336,7 +336,7 @@ def test_all_heads_are_reached_by_turning_pages(many_heads: Hand) -> None:
         shown = {head for head in heads if head is not None}
         assert placement.panels.front in shown
         seen |= shown
-        if placement.turned_heads[1] is None:
+        if placement.adjacent_page_heads[1] is None:
             break
         many_heads.click(many_heads.board.viewport(), _middle(placement.layout.tabs.turns[1]))
         many_heads.settle()
@@ -460,7 +460,7 @@ def test_every_stage_has_a_part_of_a_heading_line(flow_hand: Hand) -> None:
 
 def test_the_knob_is_where_playback_is(flow_hand: Hand) -> None:
     playback = flow_hand.window.controllers.playback_controller
-    playback.seek_share("weights", 0.5)
+    playback.seek_within_stage("weights", 0.5)
     flow_hand.settle()
     timeline = FlowTimeline(_placement(flow_hand))
     share = computed_share(timeline.placement, flow_hand.board.highlights, "weights")
@@ -508,7 +508,7 @@ def test_numbers_of_a_matrix_stay_until_its_next_state_is_computed(flow_hand: Ha
     flow_hand.window.controllers.view_controller.focus_stage("masked")
     pictures = []
     for stage, share in (("scaled", 1), ("masked", 0.5), ("masked", 1)):
-        playback.seek_share(stage, share)
+        playback.seek_within_stage(stage, share)
         flow_hand.settle()
         flow_hand.board.motion.skip_step()
         pictures.append(rgb_of(flow_hand.board.viewport().grab().toImage()))
@@ -553,7 +553,7 @@ def test_a_weight_of_a_layer_is_pinned_and_explained(
     trace = screen.resolved.run.trace
     weights = trace.read(next(one for one in trace.parameters if f"{name}.weight" in one))
     assert panel.value == format_number(float(weights[column, row]))
-    (used,) = panel.next_cells
+    (used,) = panel.dependent_cells
     assert used.cell.stage == stage
     assert used.cell.place[-1] == column
     flow_hand.hover(Cell("weights", (0, 3, 1)))

@@ -19,9 +19,9 @@ from visualizer.heatmap.flow_layout import (
     NUMBER_WIDTHS,
     SOURCE_WIDTHS,
     SPINE_PX,
-    ColumnSize,
-    FlowLayout,
-    FlowSize,
+    ColumnConstraints,
+    FlowConstraints,
+    FlowGeometry,
     lay_out_flow,
 )
 from visualizer.heatmap.flow_placement import MAX_LABEL_SHARE
@@ -37,42 +37,42 @@ SMALLEST, LARGEST = (420, 380), (2560, 1440)
 
 def _columns(
     tokens: int, d_model: int, d_head: int, heads: int, *, has_block: bool
-) -> list[ColumnSize]:
+) -> list[ColumnConstraints]:
     """Return the columns of a module or a block."""
     before, head, after = FlowPart
     model, inner = min(d_model, 60), min(d_head, 40)
-    columns = [ColumnSize(model, before, 12, fold_level=2)]
+    columns = [ColumnConstraints(model, before, 12, fold_level=2)]
     if has_block:
-        columns.append(ColumnSize(model, before, 50, fold_level=2))
+        columns.append(ColumnConstraints(model, before, 50, fold_level=2))
     columns += [
-        ColumnSize(inner, head, 14, model, fold_level=0),
-        ColumnSize(inner, head, 14, model, fold_level=6),
-        ColumnSize(inner, head, 14, model, fold_level=6),
-        ColumnSize(min(tokens, 64), head, 60, inner, is_query_key=True, is_source=True),
-        ColumnSize(tokens, head, 66, is_query_key=True, is_focus=True),
-        ColumnSize(inner, head, 62, min(tokens, 64), has_ribbons=True),
-        ColumnSize(min(d_head * heads, 60), after, 54, fold_level=1),
-        ColumnSize(model, after, 54, model, fold_level=3),
+        ColumnConstraints(inner, head, 14, model, fold_level=0),
+        ColumnConstraints(inner, head, 14, model, fold_level=6),
+        ColumnConstraints(inner, head, 14, model, fold_level=6),
+        ColumnConstraints(min(tokens, 64), head, 60, inner, is_query_key=True, is_source=True),
+        ColumnConstraints(tokens, head, 66, is_query_key=True, is_focus=True),
+        ColumnConstraints(inner, head, 62, min(tokens, 64), has_ribbons=True),
+        ColumnConstraints(min(d_head * heads, 60), after, 54, fold_level=1),
+        ColumnConstraints(model, after, 54, model, fold_level=3),
     ]
     if has_block:
         hidden = min(4 * d_model, 60)
         columns += [
-            ColumnSize(model, after, 70, fold_level=3),
-            ColumnSize(hidden, after, 58, model, fold_level=4),
-            ColumnSize(model, after, 100, hidden, fold_level=4),
-            ColumnSize(model, after, 50, fold_level=3),
+            ColumnConstraints(model, after, 70, fold_level=3),
+            ColumnConstraints(hidden, after, 58, model, fold_level=4),
+            ColumnConstraints(model, after, 100, hidden, fold_level=4),
+            ColumnConstraints(model, after, 50, fold_level=3),
         ]
     return columns
 
 
 @st.composite
-def boards(draw: st.DrawFn) -> tuple[list[ColumnSize], FlowSize]:
+def boards(draw: st.DrawFn) -> tuple[list[ColumnConstraints], FlowConstraints]:
     """Generate a module and a canvas."""
     tokens, heads = draw(st.integers(1, 64)), draw(st.sampled_from([1, 2, 3, 4, 8, 12, 64]))
     d_head = draw(st.sampled_from([1, 2, 3, 8, 16, 64]))
     has_block = draw(st.booleans())
     columns = _columns(tokens, draw(st.integers(1, 64)), d_head, heads, has_block=has_block)
-    size = FlowSize(
+    size = FlowConstraints(
         width := draw(st.integers(SMALLEST[0], LARGEST[0])),
         draw(st.integers(SMALLEST[1], LARGEST[1])),
         tokens,
@@ -85,7 +85,7 @@ def boards(draw: st.DrawFn) -> tuple[list[ColumnSize], FlowSize]:
     return columns, size
 
 
-def _boxes(layout: FlowLayout) -> list[Box]:
+def _boxes(layout: FlowGeometry) -> list[Box]:
     """Return everything that must not touch: cells, operands, labels and tabs."""
     shown = [column for column in layout.columns if not column.is_hidden]
     operands = [column.operand for column in shown if column.operand]
@@ -106,7 +106,7 @@ def _overlaps(one: Box, other: Box) -> bool:
 @given(boards())
 @examples(8)
 def test_everything_is_on_the_canvas_and_nothing_covers_another(
-    board: tuple[list[ColumnSize], FlowSize],
+    board: tuple[list[ColumnConstraints], FlowConstraints],
 ) -> None:
     columns, size = board
     layout = lay_out_flow(tuple(columns), size)
@@ -119,7 +119,9 @@ def test_everything_is_on_the_canvas_and_nothing_covers_another(
 
 @given(boards())
 @examples(3)
-def test_a_token_is_one_horizontal_line(board: tuple[list[ColumnSize], FlowSize]) -> None:
+def test_a_token_is_one_horizontal_line(
+    board: tuple[list[ColumnConstraints], FlowConstraints],
+) -> None:
     layout = lay_out_flow(tuple(board[0]), board[1])
     tops = {column.cells.top for column in layout.columns}
     heights = {column.cells.height for column in layout.columns}
@@ -130,7 +132,7 @@ def test_a_token_is_one_horizontal_line(board: tuple[list[ColumnSize], FlowSize]
 @given(boards())
 @examples(3)
 def test_an_operand_is_exactly_above_its_columns(
-    board: tuple[list[ColumnSize], FlowSize],
+    board: tuple[list[ColumnConstraints], FlowConstraints],
 ) -> None:
     layout = lay_out_flow(tuple(board[0]), board[1])
     for placed, column in zip(layout.columns, board[0], strict=True):
@@ -143,7 +145,7 @@ def test_an_operand_is_exactly_above_its_columns(
 @given(boards())
 @examples(3)
 def test_the_head_in_front_and_its_operands_never_become_spines(
-    board: tuple[list[ColumnSize], FlowSize],
+    board: tuple[list[ColumnConstraints], FlowConstraints],
 ) -> None:
     layout = lay_out_flow(tuple(board[0]), board[1])
     for placed, column in zip(layout.columns, board[0], strict=True):
@@ -159,9 +161,9 @@ def test_the_head_in_front_and_its_operands_never_become_spines(
 
 
 def test_a_change_of_focus_changes_only_widths() -> None:
-    columns, size = _columns(12, 16, 4, 4, has_block=False), FlowSize(960, 660, 12, 4, 60)
+    columns, size = _columns(12, 16, 4, 4, has_block=False), FlowConstraints(960, 660, 12, 4, 60)
     others = [
-        ColumnSize(
+        ColumnConstraints(
             one.cells, one.part, one.title_width, one.operand_rows, one.is_query_key,
             at == 6, at == 5, one.fold_level, one.has_ribbons,
         )
@@ -175,7 +177,7 @@ def test_a_change_of_focus_changes_only_widths() -> None:
     assert second.columns[6].cell_width > first.columns[6].cell_width
 
 
-def _sacrifices(layout: FlowLayout) -> int:
+def _sacrifices(layout: FlowGeometry) -> int:
     return sum(column.is_spine for column in layout.columns)
 
 
@@ -183,7 +185,7 @@ def test_a_narrower_canvas_never_has_fewer_sacrifices() -> None:
     columns = tuple(_columns(12, 16, 4, 4, has_block=True))
     counts = [
         _sacrifices(
-            lay_out_flow(tuple(columns), FlowSize(width, 700, 12, 4, 60, has_residual=True))
+            lay_out_flow(tuple(columns), FlowConstraints(width, 700, 12, 4, 60, has_residual=True))
         )
         for width in range(500, 2400, 100)
     ]
@@ -194,7 +196,7 @@ def test_a_narrower_canvas_never_has_fewer_sacrifices() -> None:
 
 def test_a_wide_canvas_shows_all_numbers_of_a_short_sentence() -> None:
     layout = lay_out_flow(
-        tuple(_columns(6, 3, 2, 1, has_block=False)), FlowSize(1580, 930, 6, 1, 60)
+        tuple(_columns(6, 3, 2, 1, has_block=False)), FlowConstraints(1580, 930, 6, 1, 60)
     )
     assert min(column.cell_width for column in layout.columns) >= 38
     assert max(column.cell_width for column in layout.columns) <= MAX_FOCUS_PX
@@ -202,7 +204,7 @@ def test_a_wide_canvas_shows_all_numbers_of_a_short_sentence() -> None:
 
 def test_a_laptop_shows_the_numbers_of_the_focus_and_of_its_source() -> None:
     columns = _columns(6, 3, 2, 2, has_block=False)[:-1]  # without an output projection
-    layout = lay_out_flow(tuple(columns), FlowSize(945, 614, 6, 2, 60))
+    layout = lay_out_flow(tuple(columns), FlowConstraints(945, 614, 6, 2, 60))
     for placed, column in zip(layout.columns, columns, strict=True):
         if column.is_focus or column.is_source:
             assert placed.cell_width >= (NUMBER_WIDTHS[0] if column.is_focus else SOURCE_WIDTHS[-1])
@@ -211,20 +213,20 @@ def test_a_laptop_shows_the_numbers_of_the_focus_and_of_its_source() -> None:
 
 def test_a_low_window_has_room_for_both_colour_scales() -> None:
     columns = _columns(6, 3, 2, 2, has_block=False)
-    legend = lay_out_flow(tuple(columns), FlowSize(800, 414, 6, 2, 60)).legend
+    legend = lay_out_flow(tuple(columns), FlowConstraints(800, 414, 6, 2, 60)).legend
     assert legend.width >= 2 * MIN_LEGEND_PX + LEGEND_GAP_PX
 
 
 def test_a_folded_column_has_the_width_of_a_spine() -> None:
     columns = _columns(40, 16, 4, 4, has_block=True)
-    layout = lay_out_flow(tuple(columns), FlowSize(700, 700, 40, 4, 60, has_residual=True))
+    layout = lay_out_flow(tuple(columns), FlowConstraints(700, 700, 40, 4, 60, has_residual=True))
     spines = [placed for placed in layout.columns if placed.is_spine and not placed.is_hidden]
     assert spines
     assert {round(placed.cells.width, 6) for placed in spines} == {SPINE_PX}
     assert len(FOLD_LEVELS) > max(column.fold_level for column in columns)
 
 
-def _widest(layout: FlowLayout, columns: Sequence[ColumnSize]) -> ColumnSize:
+def _widest(layout: FlowGeometry, columns: Sequence[ColumnConstraints]) -> ColumnConstraints:
     at = max(range(len(columns)), key=lambda at: layout.columns[at].cells.width)
     return columns[at]
 
@@ -232,5 +234,5 @@ def _widest(layout: FlowLayout, columns: Sequence[ColumnSize]) -> ColumnSize:
 @pytest.mark.parametrize("tokens", [12, 24, 64])
 def test_the_matrix_in_focus_is_the_widest(tokens: int) -> None:
     columns = _columns(tokens, 16, 4, 4, has_block=False)
-    layout = lay_out_flow(tuple(columns), FlowSize(1264, 900, tokens, 4, 60))
+    layout = lay_out_flow(tuple(columns), FlowConstraints(1264, 900, tokens, 4, 60))
     assert _widest(layout, columns).is_focus

@@ -23,7 +23,12 @@ from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.highlights import Highlights, present_highlights
 from visualizer.heatmap.motion_card_paint import ScoreCard, SoftmaxCard
 from visualizer.heatmap.step_motion_paint import target_areas
-from visualizer.heatmap.step_motion_phases import PHASES_MS, MotionKind, Phase, total_ms
+from visualizer.heatmap.step_motion_phases import (
+    PHASES_MS,
+    MotionKind,
+    MotionPhase,
+    unpaused_motion_ms,
+)
 from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
 from visualizer.session.view import View
 from visualizer.widgets.theme import LIGHT
@@ -93,7 +98,7 @@ class Played:
 
 
 def before_landing(kind: MotionKind) -> float:
-    return 1 - PHASES_MS[kind][Phase.LAND] / total_ms(kind)
+    return 1 - PHASES_MS[kind][MotionPhase.LAND] / unpaused_motion_ms(kind)
 
 
 @pytest.mark.parametrize("stage", KINDS)

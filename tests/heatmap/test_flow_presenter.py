@@ -14,8 +14,8 @@ from tests.support.long_texts import long_shot
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run, replayed
 from visualizer.attention.spec import (
-    Arrangement,
     BlockKind,
+    HeadArrangement,
     MaskKind,
     NormalisationKind,
     PositionKind,
@@ -57,7 +57,7 @@ def _operand(flow: FlowPanels, stage: str) -> np.ndarray:
     "fields",
     [
         {},
-        {"arrangement": Arrangement.STACKED},
+        {"arrangement": HeadArrangement.STACKED},
         {"bias": True},
         {"d_in": 4, "d_out": 4, "block": BlockKind.PRE_NORM},
         {"d_in": 8, "d_out": 8, "position": PositionKind.ROTARY},

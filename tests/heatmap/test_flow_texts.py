@@ -154,7 +154,7 @@ def test_the_head_in_front_has_a_tab_and_all_other_heads_can_be_reached(case: Ca
     placement = case.placement()
     heads = placement.panels.heads
     shown = [slot.heatmap.head for slot in placement.thumbnails if slot.heatmap.head is not None]
-    reached = [*shown, *(head for head in placement.turned_heads if head is not None)]
+    reached = [*shown, *(head for head in placement.adjacent_page_heads if head is not None)]
     if heads == 0:
         assert not shown
         return

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QApplication
 from tests.support.hand_made_panels import LOG, ROW_SCALE, SIGNED, UNIT, a_heatmap, axis
 from visualizer.heatmap import panel_margins, panel_margins_paint, panel_paint
 from visualizer.heatmap.board import Board, Heatmap
-from visualizer.heatmap.board_layout import ColumnHead, TitlePlacement, choose_number_formats
+from visualizer.heatmap.board_layout import ColumnHeader, TitlePlacement, choose_number_formats
 from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_indices, colour_table
 from visualizer.session.cell_address import Cell, ComparedSide
@@ -134,8 +134,8 @@ def test_the_scale_of_a_column_goes_from_the_lowest_to_the_highest_colour(
     image = QImage(460, 60, QImage.Format.Format_RGB32)
     image.fill(QColor(LIGHT.paper))
     painter = QPainter(image)
-    head = ColumnHead(heatmap, 20.0, width, ("each cell: largest of 4 × 4",))
-    panel_margins_paint.paint_column_heads(painter, (head,), LIGHT)
+    head = ColumnHeader(heatmap, 20.0, width, ("each cell: largest of 4 × 4",))
+    panel_margins_paint.paint_column_headers(painter, (head,), LIGHT)
     painter.end()
     colours = scale(heatmap)
     lines = ([image.pixelColor(x, y).name() for x in range(20, 460)] for y in range(20, 40))
@@ -159,8 +159,8 @@ def test_the_shared_scale_of_layers_has_small_texts_next_to_its_ramp() -> None:
     image = QImage(480, 60, QImage.Format.Format_RGB32)
     image.fill(QColor(LIGHT.paper))
     painter = QPainter(image)
-    head = ColumnHead(heatmap, 20.0, 400.0, ())
-    panel_margins_paint.paint_column_heads(painter, (head,), LIGHT)
+    head = ColumnHeader(heatmap, 20.0, 400.0, ())
+    panel_margins_paint.paint_column_headers(painter, (head,), LIGHT)
     assert painter.font() == scaled_font(12)
     painter.end()
     words = "query ↓  key →"

@@ -353,13 +353,13 @@ def test_everything_for_the_minimap_is_read_before_a_cell_is_pinned() -> None:
     ):
         assert needs(long, view) == needs(long, other)
     warm(long, view)
-    kept = {name: long.trace.cached_stage(name).kept for name in view.stages}
+    kept = {name: long.trace.cached_stage(name).cached_keys for name in view.stages}
     assert all({("pooled", 3, 3, (head,)) for head in (0, 1)} <= known for known in kept.values())
     pinned = replace(view, pinned=Cell("scores", (1, 1, 1)))
     shown = present_board(resolved(long, pinned), Board())
     assert shown.overview
     assert shown.overview.stage == "scores"
-    assert kept == {name: long.trace.cached_stage(name).kept for name in view.stages}
+    assert kept == {name: long.trace.cached_stage(name).cached_keys for name in view.stages}
 
 
 # -------------------------------------------------------------------------- the cursor and words

@@ -14,7 +14,7 @@ from tests.support.image_pixels import rgb_of
 from tests.support.window_input import PATIENCE_MS
 from visualizer.heatmap.step_motion_paint import target_areas
 from visualizer.heatmap.step_motion_paths import MOTION_MS
-from visualizer.heatmap.step_motion_phases import MotionKind, total_ms
+from visualizer.heatmap.step_motion_phases import MotionKind, unpaused_motion_ms
 from visualizer.widgets.app_settings import set_motion_reduced
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def test_a_step_moves_its_inputs_until_they_arrive(moves: MotionViewer) -> None:
 
 def test_a_motion_takes_a_moment() -> None:
     assert 150 <= MOTION_MS <= 250
-    assert [total_ms(kind) for kind in MotionKind] == [600, 600, 900, 900]
+    assert [unpaused_motion_ms(kind) for kind in MotionKind] == [600, 600, 900, 900]
 
 
 def _areas_of_copies(moves: MotionViewer, stage: str) -> list[QRectF]:

@@ -11,11 +11,11 @@ from visualizer.heatmap.step_motion_phases import (
     PHASES_MS,
     READ_PHASES,
     MotionKind,
-    Phase,
+    MotionPhase,
     dimming,
     ease,
     phase_progress,
-    total_ms,
+    unpaused_motion_ms,
 )
 
 SHARES = st.floats(0, 1)
@@ -38,10 +38,10 @@ def test_a_phase_begins_when_the_one_before_it_has_ended(kind: MotionKind, share
 @pytest.mark.parametrize("kind", MotionKind)
 def test_the_result_is_shown_only_in_the_last_phase(kind: MotionKind) -> None:
     *_, last = PHASES_MS[kind]
-    assert last is Phase.LAND
-    before = 1 - PHASES_MS[kind][Phase.LAND] / total_ms(kind)
-    assert phase_progress(kind, before, Phase.LAND) == pytest.approx(0)
-    assert phase_progress(kind, 1, Phase.LAND) == 1
+    assert last is MotionPhase.LAND
+    before = 1 - PHASES_MS[kind][MotionPhase.LAND] / unpaused_motion_ms(kind)
+    assert phase_progress(kind, before, MotionPhase.LAND) == pytest.approx(0)
+    assert phase_progress(kind, 1, MotionPhase.LAND) == 1
 
 
 @pytest.mark.parametrize("kind", MotionKind)
@@ -57,7 +57,7 @@ def test_phases_follow_each_other_however_long_the_motion(
     passed = [phase_progress(kind, share, phase, duration_ms) for phase in PHASES_MS[kind]]
     assert sum(0 < one < 1 for one in passed) <= 1
     assert passed == sorted(passed, reverse=True)
-    assert phase_progress(kind, 1, Phase.LAND, duration_ms) == pytest.approx(1)
+    assert phase_progress(kind, 1, MotionPhase.LAND, duration_ms) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("kind", READ_PHASES)

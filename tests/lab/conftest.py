@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication
 from tests.support.lab_input import FAKE, PATIENCE_MS, LabUser
 from tests.support.waiting import wait_until
 from visualizer.lab.runs.store import list_runs
-from visualizer.lab.training.detached_controller import is_training, request_stop
+from visualizer.lab.training.background_controller import is_training, request_stop
 from visualizer.lab.training.process_controller import TrainingProcess
 from visualizer.lab.window import LabWindow
 

@@ -14,12 +14,12 @@ from visualizer.generation.generated_tokens_widget import GenerationPane
 from visualizer.generation.generation_tree import GenerationTree
 from visualizer.generation.token_choice_presenter import present_next_tokens
 from visualizer.generation.token_choice_widget import NextTokenBarView
-from visualizer.lab.attention_view.presenter import LabCellPointer, present_attention
+from visualizer.lab.attention_view.presenter import LabCellSelection, present_attention
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.lab.snapshot_bar.presenter import present_snapshots
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
-from visualizer.lab.training.recorded_losses import MeasuredLoss
-from visualizer.language.sampling import Sampling
+from visualizer.lab.training.loss_history import MeasuredLoss
+from visualizer.language.sampling import SamplingSettings
 from visualizer.language.training_settings import ModelKind
 from visualizer.session.cell_address import Cell
 from visualizer.widgets import accessibility
@@ -41,10 +41,10 @@ def test_painted_widgets_describe_what_they_show(show: Show) -> None:
     )
     for widget in (attention, scrub, bars, tree):
         show(widget, (600, 400))
-    pointing = LabCellPointer(pinned=Cell("layer 1", (0, 0, 0)))
+    pointing = LabCellSelection(pinned=Cell("layer 1", (0, 0, 0)))
     attention.show_attention(present_attention(a_reading(), ModelKind.TRANSFORMER, pointing), LIGHT)
     scrub.show_timeline(present_snapshots([0, 10], 100, 10, MeasuredLoss(2.0, 10)), LIGHT)
-    bars.show_bars(present_next_tokens("a", np.zeros((1, 2)), "xy", Sampling()), LIGHT)
+    bars.show_bars(present_next_tokens("a", np.zeros((1, 2)), "xy", SamplingSettings()), LIGHT)
     tree.show_generation(present_generation(GenerationTree(("a",)).pick(0, "b", 0.25)), LIGHT)
     found = {
         part: (heard(part).role, heard(part).value)

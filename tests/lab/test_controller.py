@@ -44,7 +44,7 @@ def test_pending_messages_are_dropped_when_the_run_is_closed(
 
     monkeypatch.setattr(TrainingProcess, "send_message", note)
     lab.toggle_training()  # the run will be trained as soon as it is open
-    lab.ask("generate", answers.append, count=3)
+    lab.send_request("generate", answers.append, count=3)
     first = lab.training
     lab.close_run()
     lab.toggle_training()

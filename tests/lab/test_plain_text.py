@@ -16,14 +16,14 @@ from visualizer.generation.generated_tokens_widget import GenerationPane
 from visualizer.generation.generation_tree import GenerationTree
 from visualizer.generation.token_choice_presenter import present_next_tokens
 from visualizer.generation.token_choice_widget import TokenChoicePane
-from visualizer.lab.attention_view.presenter import LabCellPointer, present_attention
+from visualizer.lab.attention_view.presenter import LabCellSelection, present_attention
 from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.attention_view.widget import LabAttentionView
 from visualizer.lab.runs.controller import ask_close_run, ask_delete_run, ask_stop_training
 from visualizer.lab.runs.store import StoredRun
 from visualizer.lab.runs.widget import RunsPane
 from visualizer.lab.training.run_state import RunFailure
-from visualizer.language.sampling import Sampling
+from visualizer.language.sampling import SamplingSettings
 from visualizer.language.training_settings import ModelKind
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.theme import LIGHT
@@ -46,7 +46,7 @@ def test_next_tokens_are_plain_text(show: Show) -> None:
     pane = TokenChoicePane()
     show(pane, (400, 600))
     logits = np.zeros((1, COUNT))
-    pane.show_bars(present_next_tokens(BOLD, logits, HOSTILE, Sampling()), LIGHT)
+    pane.show_bars(present_next_tokens(BOLD, logits, HOSTILE, SamplingSettings()), LIGHT)
     bars = pane.bars
     tips = [tip_at(bars, bars.row(at).center().toPoint()) for at in range(COUNT)]
     assert plain(tips) == [True] * COUNT
@@ -74,7 +74,7 @@ def test_the_labels_of_attention_are_plain_text(show: Show) -> None:
         1, HOSTILE, np.zeros((COUNT, COUNT)), causal_weights(1, 1, COUNT), None, 0
     )
     for at in range(COUNT):
-        pointing = LabCellPointer().pin(Cell("layer 1", (0, at, 0)))
+        pointing = LabCellSelection().pin(Cell("layer 1", (0, at, 0)))
         panel = present_attention(reading, ModelKind.TRANSFORMER, pointing, before=None)
         view.show_attention(panel, LIGHT)
         assert is_hostile(view.description_label.text())

@@ -19,7 +19,7 @@ from tests.support.window_input import CONTROL, SHIFT
 from visualizer import app
 from visualizer.heatmap.cell_lookup import cell_at
 from visualizer.lab.runs.store import read_losses
-from visualizer.lab.training import detached_controller
+from visualizer.lab.training import background_controller
 from visualizer.lab.window import LabWindow
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import CorpusSource, TrainingSettings
@@ -133,8 +133,10 @@ def assert_goes_on_in_background(real: LabUser) -> None:
     folder = real.run.folder
     real.close_run()
     real.answer("leaving", "&Keep training")
-    real.until(lambda: not detached_controller.is_training(folder) or (folder / "orders").exists())
-    real.until(lambda: (folder / "orders").exists() and detached_controller.is_training(folder))
+    real.until(
+        lambda: not background_controller.is_training(folder) or (folder / "orders").exists()
+    )
+    real.until(lambda: (folder / "orders").exists() and background_controller.is_training(folder))
     left = read_losses(folder).steps[-1]
     real.window.open_run(folder)
     real.until_said("Waiting for")
@@ -185,8 +187,8 @@ def test_the_program_ends_when_the_checkpoint_is_written() -> None:
     )  # fmt: skip
     assert (run.returncode, run.stdout) == (0, "")
     (folder,) = Path(os.environ["XDG_DATA_HOME"]).glob("*/runs/*")
-    assert RunFolder(folder).checkpoint.exists()
-    assert not detached_controller.is_training(folder)
+    assert RunFolder(folder).checkpoint_file.exists()
+    assert not background_controller.is_training(folder)
 
 
 def test_a_run_is_named_on_the_command_line(

@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import Qt
 
 from tests.support.lab_input import FAKE, NONE, LabUser
-from visualizer.lab.training.detached_controller import is_training
+from visualizer.lab.training.background_controller import is_training
 from visualizer.lab.window import LabWindow
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def test_a_rejected_probe_is_not_stored(open_lab: Open) -> None:
     folder = user.train(50)
     read(user, "hgf")
     user.type_probe("!")
-    user.until(lambda: bool(user.window.probe_controller.refused))
+    user.until(lambda: bool(user.window.probe_controller.refusal_reason))
     user = open_lab()
     user.window.open_run(folder)
     user.until(lambda: user.window.probe_controller.result is not None)

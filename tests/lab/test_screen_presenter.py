@@ -83,8 +83,8 @@ def test_the_progress_is_shown_in_one_line() -> None:
         "batches)  ·  step 200 "
     )
     assert shown(done).progress.line.startswith(said)
-    assert done.losses_now == ((1.5, 200), (1.75, 200))
-    assert run.losses_now == run.losses_at(30)
+    assert done.current_losses == ((1.5, 200), (1.75, 200))
+    assert run.current_losses == run.losses_at(30)
     again = apply_opened_run(RUN, an_opening(state="done", final=[1.5, 1.75]))
     assert shown(again).progress.line.startswith("Done  ·  final training loss 1.500")
 

@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from tests.support.lab_input import NONE, LabUser
 from tests.support.window_input import LEFT, words
 from visualizer.lab.attention_view.presenter import TEXT_REQUIRED
-from visualizer.language.sampling import Sampling
+from visualizer.language.sampling import SamplingSettings
 from visualizer.language.wire_format import Message
 
 if TYPE_CHECKING:
@@ -114,6 +114,6 @@ def test_a_new_run_shows_nothing_of_the_previous_one(watching: LabUser) -> None:
     assert not window.training_views_controller.panel.board.columns
     watching.until(lambda: window.generation_controller.result is not None)
     assert window.training_views_controller.pointer.pinned is None
-    assert window.generation_controller.sampling == Sampling()
+    assert window.generation_controller.sampling == SamplingSettings()
     assert getattr(window.next_tokens_pane.controls["temperature"], "box").value() == 1  # noqa: B009
     assert not window.next_tokens_pane.problem.isVisibleTo(window)

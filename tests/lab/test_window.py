@@ -28,9 +28,9 @@ from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_table
 from visualizer.lab.commands import LAB_COMMANDS, list_shortcuts
 from visualizer.lab.runs import store
 from visualizer.lab.settings import text_preview_controller
-from visualizer.lab.training import detached_controller, process_controller
+from visualizer.lab.training import background_controller, process_controller
+from visualizer.lab.training.loss_history import LossHistory
 from visualizer.lab.training.process_controller import TrainingProcess
-from visualizer.lab.training.recorded_losses import LossHistory
 from visualizer.lab.training.run_state import RunPhase
 from visualizer.lab.window import LabWindow
 from visualizer.language.run_folder import IDLE_STOP_CONTENT, RunFolder, RunMetadata
@@ -86,7 +86,7 @@ def test_training_pauses_steps_resumes_and_stops(user: LabUser) -> None:
     user.press(Qt.Key.Key_Return, CONTROL | SHIFT)
     user.until_said("Stopped")
     assert run.folder.joinpath("losses.csv").exists()
-    assert not detached_controller.is_training(run.folder)
+    assert not background_controller.is_training(run.folder)
     user.click("toggle")  # another process continues from the last step
     user.until(lambda: user.button == "Pause")
     now = user.run
@@ -431,7 +431,7 @@ def test_closing_stops_with_a_checkpoint(user: LabUser) -> None:
     assert not user.window.isVisible()
     end_of_all(user)
     assert (folder / "step.json").exists()
-    assert not detached_controller.is_training(folder)
+    assert not background_controller.is_training(folder)
 
 
 def test_with_a_full_disk_training_stops_only_at_the_second_request(user: LabUser) -> None:
@@ -487,7 +487,7 @@ def test_training_continues_in_the_background_and_is_taken_over(user: LabUser) -
     user.answer("leaving", "&Keep training")
     assert user.window.lab.run is None
     end_of_all(user)
-    user.until(lambda: detached_controller.is_training(folder))
+    user.until(lambda: background_controller.is_training(folder))
     user.activate()
     user.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
     runs = user.window.runs_pane.list
@@ -523,7 +523,7 @@ def test_a_run_that_another_program_takes_over_stops_here(user: LabUser) -> None
     folder = begin(user)
     user.click("toggle")
     user.until_said("Paused")
-    detached_controller.request_stop(folder)
+    background_controller.request_stop(folder)
     user.until_said("Stopped")
     assert user.notices == ""
     user.click("toggle")
@@ -605,10 +605,10 @@ def test_a_run_that_is_already_stopping_is_started_again(user: LabUser, done: Pa
 
 
 def test_a_background_start_without_a_lock_is_stopped(user: LabUser, done: Path) -> None:
-    detached_controller.write_orders(done)
+    background_controller.write_training_orders(done)
     wait_for(user, done)
     leave(user, "&Stop")
-    assert not detached_controller.is_training(done)
+    assert not background_controller.is_training(done)
     assert not (done / "stop").exists()  # nothing is written to a run that is not locked
 
 
@@ -623,7 +623,7 @@ def test_a_run_to_continue_is_stopped_while_its_process_ends(user: LabUser) -> N
     leave(user, "&Stop")
     os.kill(number, signal.SIGCONT)
     end_of_all(user)
-    assert not detached_controller.is_training(folder)
+    assert not background_controller.is_training(folder)
 
 
 def test_a_slow_stop_is_reported(user: LabUser, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -691,7 +691,9 @@ def test_a_run_paused_by_another_program_stays_paused(user: LabUser) -> None:
     folder = paused_and_left(user)
     with held(folder):
         wait_for(user, folder)
-        RunFolder(folder).stop.append(IDLE_STOP_CONTENT)  # a process that is not training does this
+        RunFolder(folder).stop_file.append(
+            IDLE_STOP_CONTENT
+        )  # a process that is not training does this
     user.until_said("Paused")
     assert not (folder / "stop").exists()
 
@@ -712,10 +714,10 @@ def test_a_background_start_is_stopped_before_it_begins(user: LabUser) -> None:
     assert lab.run
     folder = lab.run.folder
     leave(user, "&Keep training")
-    assert detached_controller.is_training(folder)
-    detached_controller.withdraw_order(folder)
+    assert background_controller.is_training(folder)
+    background_controller.withdraw_orders(folder)
     end_of_all(user)
-    assert not detached_controller.is_training(folder)
+    assert not background_controller.is_training(folder)
     assert not (folder / "background.log").exists()
 
 
@@ -739,15 +741,15 @@ def test_a_background_start_counts_as_training_before_it_locks_the_run(user: Lab
     user.close_run()
     user.answer("leaving", "&Keep training")
     end_of_all(user)
-    assert detached_controller.is_training(folder)
+    assert background_controller.is_training(folder)
     choose_first(user)
     item = user.window.runs_pane.list.topLevelItem(0)
     assert item
     assert (item.text(0), item.text(1)) == (folder.name, "training")
     user.window.run_controller.rename_to(folder.name, "other")
     assert "is training in the background" in user.window.statusBar().currentMessage()
-    detached_controller.withdraw_order(folder)
-    assert not detached_controller.is_training(folder)
+    background_controller.withdraw_orders(folder)
+    assert not background_controller.is_training(folder)
     # The runs are checked again after an interval.
     user.until(lambda: not user.window.run_controller.training_runs)
 
@@ -769,7 +771,7 @@ def test_a_failed_background_start_is_reported(user: LabUser) -> None:
     user.until(lambda: "Cannot continue training" in user.window.statusBar().currentMessage())
     message = user.window.statusBar().currentMessage()
     assert "It can be resumed from its last checkpoint" in message
-    assert not detached_controller.is_training(folder)
+    assert not background_controller.is_training(folder)
 
 
 @pytest.mark.slow

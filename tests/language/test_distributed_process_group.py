@@ -15,7 +15,7 @@ from tests.support.small_trainings import quick
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.language.distributed_process_group import DistributedProcessGroup
-from visualizer.language.memory_estimate import BatchSharing
+from visualizer.language.memory_estimate import ProcessCounts
 
 if TYPE_CHECKING:
     from tests.conftest import Machine
@@ -33,7 +33,7 @@ def joined(monkeypatch: pytest.MonkeyPatch, rank: int, count: int) -> Distribute
 def test_shares_are_equal_and_form_the_batch(rows: int, count: int) -> None:
     with pytest.MonkeyPatch.context() as monkeypatch:
         batch = [*range(rows * count)]
-        shares = [batch[joined(monkeypatch, rank, count).own_rows(len(batch))]
+        shares = [batch[joined(monkeypatch, rank, count).rows_of_process(len(batch))]
                   for rank in range(count)]  # fmt: skip
     assert [*itertools.chain(*shares)] == batch
     assert {len(share) for share in shares} == {rows}
@@ -72,9 +72,9 @@ def test_each_process_has_a_gpu_of_its_own(
 
 
 def test_processes_on_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert joined(monkeypatch, 0, 4).sharing == BatchSharing(4, 4)
+    assert joined(monkeypatch, 0, 4).sharing == ProcessCounts(4, 4)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    assert joined(monkeypatch, 0, 4).sharing == BatchSharing(4, 2)
+    assert joined(monkeypatch, 0, 4).sharing == ProcessCounts(4, 2)
 
 
 def test_a_process_that_cannot_connect_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:

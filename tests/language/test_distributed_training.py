@@ -217,11 +217,11 @@ def test_a_window_that_requests_the_run_receives_it(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "run")
     with training_ranks(2, tmp_path, *begin(run.path, steps="1000000")) as ranks:
         wait_for_program(ranks.processes[0], run.snapshot(2).exists)
-        run.stop.touch()
+        run.stop_file.touch()
         statuses, _, errors = ranks.ended()
     assert statuses == [143, 143]
     assert messages(errors)[0].startswith("Stopped at step")
-    assert not run.lock.exists()
+    assert not run.lock_file.exists()
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from visualizer.language.loss_log import (
     parse_rows,
     parse_tables,
 )
-from visualizer.storage.link_safe_folder import LinkSafeFile
+from visualizer.storage.symlink_safe_folder import SymlinkSafeFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,7 +126,7 @@ def test_lines_after_a_damaged_line_are_ignored() -> None:
 
 
 def test_rows_that_could_not_be_removed_are_removed_the_next_time(tmp_path: Path) -> None:
-    place = LinkSafeFile.at(tmp_path / "losses.csv")
+    place = SymlinkSafeFile.at(tmp_path / "losses.csv")
     place.path.write_text(text_of(MANY_ROWS[:6]))
     log = LossLog(place)
     log.read(end_step=MANY_ROWS[4].step)
@@ -140,7 +140,7 @@ def test_rows_that_could_not_be_removed_are_removed_the_next_time(tmp_path: Path
 
 
 def test_written_rows_are_not_written_again(tmp_path: Path) -> None:
-    log = LossLog(LinkSafeFile.at(tmp_path / "losses.csv"))
+    log = LossLog(SymlinkSafeFile.at(tmp_path / "losses.csv"))
     log.remove_rows_from(0)
     for start in (0, 2, 4):
         for row in MANY_ROWS[start : start + 2]:

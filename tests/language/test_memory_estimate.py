@@ -17,7 +17,7 @@ from visualizer.attention.spec import Device
 from visualizer.errors import InputError, Remedy
 from visualizer.language.memory_estimate import (
     SINGLE_PROCESS,
-    BatchSharing,
+    ProcessCounts,
     check_training_memory,
     estimate_bytes,
 )
@@ -61,20 +61,20 @@ def test_settings_that_do_not_fit_are_rejected_with_what_fits() -> None:
 def test_processes_share_a_batch_and_on_the_cpu_the_memory(machine: Machine) -> None:
     settings = replace(HUGE, width=64, layers=3, device=Device.CPU)
     fits = _refused(settings, SINGLE_PROCESS)
-    shared = _refused(settings, BatchSharing(4, 4))
+    shared = _refused(settings, ProcessCounts(4, 4))
     assert shared % 4 == 0
     assert 0.8 * fits < shared < fits  # every process has the weights
-    check_training_memory(replace(settings, batch=shared), 65, BatchSharing(4, 4))
+    check_training_memory(replace(settings, batch=shared), 65, ProcessCounts(4, 4))
     machine.set_devices(Device.CUDA, Device.CPU)
     on_gpus = replace(settings, device=Device.CUDA)
-    assert 4 * fits - 4 <= _refused(on_gpus, BatchSharing(4, 4)) <= 4 * fits
+    assert 4 * fits - 4 <= _refused(on_gpus, ProcessCounts(4, 4)) <= 4 * fits
     dropping = replace(on_gpus, dropout=0.1)  # every process draws masks for all rows
-    assert _refused(dropping, BatchSharing(4, 4)) < 3 * _refused(dropping, SINGLE_PROCESS)
+    assert _refused(dropping, ProcessCounts(4, 4)) < 3 * _refused(dropping, SINGLE_PROCESS)
     with pytest.raises(InputError, match="Even a batch of 4 needs about"):
-        check_training_memory(HUGE, 65, BatchSharing(4, 4))
+        check_training_memory(HUGE, 65, ProcessCounts(4, 4))
 
 
-def _refused(settings: TrainingSettings, sharing: BatchSharing) -> int:
+def _refused(settings: TrainingSettings, sharing: ProcessCounts) -> int:
     with pytest.raises(InputError, match=r"Use .* or less") as refused:
         check_training_memory(settings, 65, sharing)
     assert refused.value.remedy

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from visualizer.errors import InputError
-from visualizer.language.sampling import Sampling, sample_token, sampling_probabilities
+from visualizer.language.sampling import SamplingSettings, sample_token, sampling_probabilities
 
 LOGITS = st.lists(st.floats(-30, 30), min_size=1, max_size=30)
 TEMPERATURES = st.floats(0.05, 10)
@@ -42,7 +42,7 @@ def one_by_one(
 def test_the_result_agrees_with_a_loop_over_tokens(
     logits: list[float], temperature: float, top_k: int | None, top_p: float
 ) -> None:
-    found = sampling_probabilities(np.array(logits), Sampling(temperature, top_k, top_p))
+    found = sampling_probabilities(np.array(logits), SamplingSettings(temperature, top_k, top_p))
     expected = one_by_one(logits, temperature, top_k, top_p)
     if np.allclose(found, expected, atol=1e-12):
         return
@@ -57,11 +57,11 @@ def test_the_result_agrees_with_a_loop_over_tokens(
 def test_probabilities_sum_to_one_and_keep_their_order(
     logits: list[float], temperature: float, top_k: int | None, top_p: float
 ) -> None:
-    found = sampling_probabilities(np.array(logits), Sampling(temperature, top_k, top_p))
+    found = sampling_probabilities(np.array(logits), SamplingSettings(temperature, top_k, top_p))
     assert found.sum() == pytest.approx(1)
     assert (found >= 0).all()
     assert (found > 0).sum() <= (top_k or len(logits))
-    raw = sampling_probabilities(np.array(logits), Sampling(temperature))
+    raw = sampling_probabilities(np.array(logits), SamplingSettings(temperature))
     kept = found > 0
     assert found[kept] * raw[kept].sum() == pytest.approx(raw[kept])
 
@@ -71,16 +71,23 @@ def test_near_temperature_0_only_the_largest_is_left(
     logits: list[int], top_k: int | None, top_p: float
 ) -> None:
     for temperature in (0.0, 1e-320, 1e-9, 0.01):
-        found = sampling_probabilities(np.array(logits), Sampling(temperature, top_k, top_p))
+        found = sampling_probabilities(
+            np.array(logits), SamplingSettings(temperature, top_k, top_p)
+        )
         assert found.argmax() == np.argmax(logits)
         assert found.max() == pytest.approx(1)
 
 
 def test_equal_tokens_are_equally_likely() -> None:
     logits = np.array([2.0, 5.0, 5.0, 1.0])
-    assert sampling_probabilities(logits, Sampling(0)).tolist() == [0, 0.5, 0.5, 0]
-    assert sampling_probabilities(logits, Sampling(1, 1)).tolist() == [0, 1, 0, 0]
-    assert sampling_probabilities(np.zeros(4), Sampling(1, None, 0.5)).tolist() == [0.5, 0.5, 0, 0]
+    assert sampling_probabilities(logits, SamplingSettings(0)).tolist() == [0, 0.5, 0.5, 0]
+    assert sampling_probabilities(logits, SamplingSettings(1, 1)).tolist() == [0, 1, 0, 0]
+    assert sampling_probabilities(np.zeros(4), SamplingSettings(1, None, 0.5)).tolist() == [
+        0.5,
+        0.5,
+        0,
+        0,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -99,11 +106,11 @@ def test_invalid_sampling_settings_are_rejected(
     field: str, settings: tuple[float, int | None, float]
 ) -> None:
     with pytest.raises(InputError) as refused:
-        sampling_probabilities(np.zeros(3), Sampling(*settings))
+        sampling_probabilities(np.zeros(3), SamplingSettings(*settings))
     assert refused.value.field == field
     assert refused.value.remedy is not None
     name, value = refused.value.remedy
-    sampling_probabilities(np.zeros(3), replace(Sampling(), **{name: value}))
+    sampling_probabilities(np.zeros(3), replace(SamplingSettings(), **{name: value}))
 
 
 @pytest.mark.parametrize("broken", [[math.nan, 1.0], [math.inf, 1.0], [-math.inf, -math.inf]])
@@ -116,7 +123,7 @@ def test_logits_that_are_not_finite_are_rejected(broken: list[float]) -> None:
 def test_excluded_tokens_are_never_sampled(
     logits: list[float], seed: int, top_k: int | None
 ) -> None:
-    chances = sampling_probabilities(np.array(logits), Sampling(1, top_k))
+    chances = sampling_probabilities(np.array(logits), SamplingSettings(1, top_k))
     generator = np.random.default_rng(seed)
     drawn = [sample_token(chances, generator) for _ in range(20)]
     assert all(chances[token] > 0 for token in drawn)
@@ -143,6 +150,6 @@ class Almost1:
 
 @given(LOGITS)
 def test_the_largest_random_number_selects_an_existing_token(logits: list[float]) -> None:
-    chances = sampling_probabilities(np.array(logits), Sampling(0.1))
+    chances = sampling_probabilities(np.array(logits), SamplingSettings(0.1))
     token = sample_token(chances, Almost1())  # type: ignore[arg-type]
     assert chances[token] > 0

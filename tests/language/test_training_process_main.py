@@ -136,8 +136,8 @@ def test_a_checkpoint_is_written_when_the_window_closes(child: Child, tmp_path: 
     child.wait("progress", lambda message: message.values["step"] > 5)
     assert child.end() == 0
     folder = RunFolder(tmp_path / "run")
-    assert folder.checkpoint.exists()
-    assert not folder.lock.exists()
+    assert folder.checkpoint_file.exists()
+    assert not folder.lock_file.exists()
 
 
 def test_training_continues_in_the_background_on_request(child: Child, tmp_path: Path) -> None:
@@ -155,11 +155,11 @@ def test_the_stop_file_stops_training(child: Child, tmp_path: Path) -> None:
     child.send("run")
     child.wait("progress", lambda message: message.values["step"] > 5)
     folder = RunFolder(tmp_path / "run")
-    folder.stop.touch()
+    folder.stop_file.touch()
     child.until("stopped")
     assert child.process.wait(60) == 0
-    assert not folder.stop.exists()
-    assert not folder.lock.exists()
+    assert not folder.stop_file.exists()
+    assert not folder.lock_file.exists()
 
 
 @pytest.mark.parametrize(("steps", "state"), [(10, "paused"), (2, "done")])
@@ -170,10 +170,10 @@ def test_the_stop_file_stops_an_idle_process(
     child.send("step", count=2)
     child.until(state)
     folder = RunFolder(tmp_path / "run")
-    folder.stop.touch()
+    folder.stop_file.touch()
     assert child.process.wait(60) == 0
     assert folder.was_idle  # this tells the other program that the run was not being trained
-    assert not folder.lock.exists()
+    assert not folder.lock_file.exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
@@ -186,7 +186,7 @@ def test_a_signal_to_terminate_writes_a_checkpoint(
     child.wait("progress", lambda message: message.values["step"] > 5)
     child.process.send_signal(getattr(signal, name))
     assert child.process.wait(60) == 0
-    assert RunFolder(tmp_path / "run").checkpoint.exists()
+    assert RunFolder(tmp_path / "run").checkpoint_file.exists()
 
 
 def test_invalid_messages_leave_no_request_waiting(tmp_path: Path) -> None:

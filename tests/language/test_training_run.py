@@ -42,7 +42,7 @@ from visualizer.language.training_settings import (
     CorpusSource,
     ModelKind,
 )
-from visualizer.storage.link_safe_folder import LinkSafeFile
+from visualizer.storage.symlink_safe_folder import SymlinkSafeFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -338,7 +338,7 @@ def test_the_step_of_the_checkpoint_is_read_from_its_header(tmp_path: Path) -> N
     finish(opened, 7).save()
     assert opened.folder.checkpoint_step() == 7
     opened.close()
-    path = opened.folder.checkpoint.path
+    path = opened.folder.checkpoint_file.path
     whole = path.read_bytes()
     for content in (b"", whole[:7], whole[:30], b"\xff" * 99, b"\x02" + bytes(7) + b"[]"):
         path.write_bytes(content)
@@ -349,12 +349,12 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
     running = finish(opened, 10)
     running.save()
-    before = opened.folder.checkpoint.path.read_bytes()
+    before = opened.folder.checkpoint_file.path.read_bytes()
     finish(opened, 12)
     with full_disk():
         running.save()
     assert "No space left on device" in running.notice
-    assert opened.folder.checkpoint.path.read_bytes() == before
+    assert opened.folder.checkpoint_file.path.read_bytes() == before
     assert not list(tmp_path.rglob("*.part"))
     finish(opened)
     assert running.notice == ""
@@ -417,7 +417,7 @@ def test_the_last_model_of_a_run_without_text_is_its_checkpoint(tmp_path: Path) 
 
 def test_an_unreadable_checkpoint_is_replaced_by_the_last_snapshot(tmp_path: Path) -> None:
     opened = without_its_text(tmp_path)
-    opened.folder.checkpoint.path.write_bytes(b"damaged")
+    opened.folder.checkpoint_file.path.write_bytes(b"damaged")
     again = OpenRun(RunFolder(tmp_path / "run"), is_held=False)
     assert again.model_at(None)[1] == again.snapshots()[-1]
     for step in again.snapshots():
@@ -467,7 +467,7 @@ def test_a_damaged_run_is_rejected_with_a_message(
 def test_a_checkpoint_contains_the_run_metadata(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=2)
     finish(opened)
-    with safe_open(opened.folder.checkpoint.path, "numpy") as checkpoint:
+    with safe_open(opened.folder.checkpoint_file.path, "numpy") as checkpoint:
         said = json.loads(checkpoint.metadata()["checkpoint"])
     assert run_folder.metadata_from_json(said["run"]) == opened.metadata
     opened.close()
@@ -551,7 +551,7 @@ def test_unavailable_cores_get_no_thread(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_end_of_a_run_is_read_from_its_checkpoint(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=2)
-    training, file = training_of(opened).trainer, LinkSafeFile.at(tmp_path / "checkpoint")
+    training, file = training_of(opened).trainer, SymlinkSafeFile.at(tmp_path / "checkpoint")
     for is_ended in (False, True):
         written = TrainerState(seconds=1.5, first=3.0, high=2, is_ended=is_ended)
         write_checkpoint(file, training, opened.metadata, written)
@@ -660,7 +660,7 @@ def test_weights_of_other_sizes_are_rejected(tmp_path: Path) -> None:
     small = {name: torch.ones((1,) * one.ndim) for name, one in model.named_parameters()}
     save_file(small, tmp_path / "small")
     with pytest.raises(InputError, match="“small” belongs to another model"):
-        read_weights(LinkSafeFile.at(tmp_path / "small"), model)
+        read_weights(SymlinkSafeFile.at(tmp_path / "small"), model)
     opened.close()
 
 
@@ -736,7 +736,7 @@ def test_snapshots_that_cannot_be_removed_are_reported(
     def fail(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(LinkSafeFile, "unlink", fail)
+    monkeypatch.setattr(SymlinkSafeFile, "unlink", fail)
     with pytest.raises(InputError, match=r"Cannot write to .*run: Permission denied\.$") as refused:
         training_run.remove_later_snapshots(folder, 2)
     assert refused.value.field == "folder"

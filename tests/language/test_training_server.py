@@ -28,7 +28,7 @@ from visualizer.language.training_settings import (
     ModelKind,
 )
 from visualizer.language.wire_format import Message, MessageUnpacker
-from visualizer.storage.link_safe_folder import LinkSafeFile
+from visualizer.storage.symlink_safe_folder import SymlinkSafeFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -101,7 +101,7 @@ def test_training_steps_pauses_and_continues(client: Client, tmp_path: Path) -> 
     client.wait("progress", lambda message: message.values["step"] > 20)
     client.send("pause")
     at = client.until("paused").values["step"]
-    assert RunFolder(tmp_path / "run").checkpoint.exists()
+    assert RunFolder(tmp_path / "run").checkpoint_file.exists()
     client.send("step")
     assert client.until("paused").values["step"] == at + 1
     client.send("stop")
@@ -294,9 +294,9 @@ def test_a_failed_final_checkpoint_is_retried_on_closing(client: Client, tmp_pat
         client.send("run")
         notice = client.until("done").values["notice"]
     assert "No space left on device. Free disk space before" in notice
-    assert not RunFolder(tmp_path / "run").checkpoint.exists()
+    assert not RunFolder(tmp_path / "run").checkpoint_file.exists()
     client.send("stop")
-    assert RunFolder(tmp_path / "run").checkpoint.exists()
+    assert RunFolder(tmp_path / "run").checkpoint_file.exists()
 
 
 def test_the_first_stop_does_not_end_if_steps_would_be_lost(
@@ -382,20 +382,20 @@ def test_a_withdrawn_stop_request_stops_nothing(
     client.open(tmp_path / "run", steps=10_000)
     client.send("run")
     folder = RunFolder(tmp_path / "run")
-    folder.stop.touch()
+    folder.stop_file.touch()
     save = TrainingRun.save
 
     def save_and_withdraw(running: TrainingRun) -> None:
         save(running)
-        folder.stop.unlink()
+        folder.stop_file.unlink()
 
     with monkeypatch.context() as patched:
         patched.setattr(TrainingRun, "save", save_and_withdraw)
-        client.wait("progress", lambda message: folder.checkpoint.exists())
+        client.wait("progress", lambda message: folder.checkpoint_file.exists())
     assert client.server.is_training
-    folder.stop.touch()
+    folder.stop_file.touch()
     client.until("stopped")
-    assert not folder.stop.exists()
+    assert not folder.stop_file.exists()
 
 
 @pytest.mark.parametrize("is_withdrawn", [True, False])
@@ -405,15 +405,15 @@ def test_orders_withdrawn_before_the_lock_train_nothing(
     client.open(tmp_path / "run", steps=10_000)
     client.send("stop")
     folder, alone = RunFolder(tmp_path / "run"), Client()
-    folder.orders.touch()
+    folder.orders_file.touch()
     alone.send("open", folder=str(folder.path), settings=None)
     alone.send("leave")
     if is_withdrawn:
-        folder.orders.unlink()
+        folder.orders_file.unlink()
     alone.send("run")
     assert alone.server.is_training != is_withdrawn
-    assert folder.lock.exists() != is_withdrawn
-    assert not folder.orders.exists()
+    assert folder.lock_file.exists() != is_withdrawn
+    assert not folder.orders_file.exists()
     alone.server.end()
 
 
@@ -429,6 +429,6 @@ def test_a_temporarily_unreadable_disk_does_not_end_training(
     looked: list[bool] = []
     client.send("run")
     with monkeypatch.context() as patched:
-        patched.setattr(LinkSafeFile, "exists", lost)
+        patched.setattr(SymlinkSafeFile, "exists", lost)
         client.wait("progress", lambda _: bool(looked))
     assert client.server.is_training

@@ -179,7 +179,7 @@ def test_planted_links_are_rejected_with_a_message(
 
 def _use(folder: Path) -> None:
     """Perform the operations for runs that are not open."""
-    if RunFolder(folder).losses.is_file():
+    if RunFolder(folder).losses_file.is_file():
         assert len(read_losses(folder).steps) == 6
     else:
         with pytest.raises(InputError, match="Cannot read the losses of “run”: it is "):

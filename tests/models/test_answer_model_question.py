@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from visualizer.attention.model_reading import (
     AblationAnswer,
     DeferredAnswer,
-    LensAnswer,
+    LogitLensAnswer,
     LogitPartsAnswer,
     ModelAnswer,
     ModelQuestion,
@@ -54,7 +54,7 @@ def answer(reading: ModelReading, question: ModelQuestion) -> ModelAnswer:
 
 def test_the_lens_ends_with_the_prediction_of_the_ablated_model(reading: ModelReading) -> None:
     lens = answer(reading, ModelQuestion(QuestionKind.LENS))
-    assert isinstance(lens, LensAnswer)
+    assert isinstance(lens, LogitLensAnswer)
     model = reading.model
     assert isinstance(model, OpenedModel)
     logs = model.next_token_log_probabilities(TEXT, dict.fromkeys(OFF, 0.0))
@@ -95,7 +95,7 @@ def test_answers_include_edits_and_cut_edges(tiny_model_folder: Path) -> None:
     assert isinstance(model, OpenedModel)
     shares = {row.token: row.probability for row in run.reading.next_tokens}
     lens = answer(run.reading, ModelQuestion(QuestionKind.LENS))
-    assert isinstance(lens, LensAnswer)
+    assert isinstance(lens, LogitLensAnswer)
     for word, share in zip(lens.words[-1][-1], lens.probabilities[-1, -1], strict=True):
         assert share == pytest.approx(shares[word], abs=1e-6)
     found = answer(run.reading, ModelQuestion(QuestionKind.PARTS))
@@ -137,7 +137,7 @@ def test_a_costly_lens_is_deferred_with_a_warning(
     assert isinstance(said, DeferredAnswer)
     assert "18 predictions (2 layers × 9 tokens) over a vocabulary of 331 tokens" in said.sentence
     lens = answer(reading, ModelQuestion(QuestionKind.LENS, is_costly=True))
-    assert isinstance(lens, LensAnswer)
+    assert isinstance(lens, LogitLensAnswer)
 
 
 def test_questions_about_chat_messages_are_rejected(reading: ModelReading) -> None:

@@ -23,7 +23,7 @@ from tests.support.tiny_models import (
 )
 from visualizer.attention.layer_operations import ResidualStream
 from visualizer.explanations.explain import explain
-from visualizer.models.cached_generation import TokenReader, combine_rows
+from visualizer.models.cached_generation import NextTokenPredictor, combine_rows
 from visualizer.models.opened_model import OpenedModel, open_model
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def test_embedding_rows_are_those_that_the_model_looks_up(tmp_path: Path, name: 
 @pytest.mark.parametrize("name", CONTINUED)
 def test_rows_of_generated_tokens_equal_those_of_one_pass(tmp_path: Path, name: str) -> None:
     model = opened(tmp_path, name)
-    reader, numbers = TokenReader(model, TEXT), [VOCABULARY - 1, 5, POSITIONS + 1, 9]
+    reader, numbers = NextTokenPredictor(model, TEXT), [VOCABULARY - 1, 5, POSITIONS + 1, 9]
     steps = [reader.read(numbers[:count]) for count in range(len(numbers) + 1)]
     given = model.inputs(TEXT)[0]["input_ids"]
     ids = torch.cat([given, torch.tensor([numbers])], -1)

@@ -12,8 +12,8 @@ import visualizer
 from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import WORDLESS, save_tiny_model
 from visualizer import InputError, Model
-from visualizer.language.sampling import Sampling
-from visualizer.models.cached_generation import TokenReader, combine_rows, generate
+from visualizer.language.sampling import SamplingSettings
+from visualizer.models.cached_generation import NextTokenPredictor, combine_rows, generate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,7 +93,7 @@ def test_models_without_a_usable_cache_are_rejected(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", ["llama"], indirect=True)
 def test_the_reported_pieces_form_the_generated_text(model: Model) -> None:
     told: list[str] = []
-    made = generate(model.opened, TEXT, 6, Sampling(0.0), report_text=told.append)
+    made = generate(model.opened, TEXT, 6, SamplingSettings(0.0), report_text=told.append)
     numbers = tokenizer_of(model.opened)(TEXT)["input_ids"]
     before = tokenizer_of(model.opened).decode(numbers, clean_up_tokenization_spaces=False)
     assert len(told) <= 6
@@ -104,7 +104,7 @@ def test_the_reported_pieces_form_the_generated_text(model: Model) -> None:
 def test_a_branch_is_independent_of_other_branches(model: Model) -> None:
     opened = model.opened
     first, second = [5, 9, 6, 12, 7], [5, 9, 11, 4]
-    reader = TokenReader(opened, TEXT)
+    reader = NextTokenPredictor(opened, TEXT)
     for count in range(len(first) + 1):
         reader.read(first[:count])
     steps = [reader.read(second[:count]) for count in (0, 1, 2, 3, 4)]  # starts after the text
@@ -127,18 +127,18 @@ def test_a_branch_is_independent_of_other_branches(model: Model) -> None:
 def test_ablated_heads_stay_ablated_during_generation(tmp_path: Path) -> None:
     opened = visualizer.open_model(save_tiny_model(tmp_path / "llama", sliding_window=None)).opened
     off = {(0, 1): 0.0, (1, 2): 0.0}
-    reader, numbers = TokenReader(opened, TEXT, off), [5, 9, 6]
+    reader, numbers = NextTokenPredictor(opened, TEXT, off), [5, 9, 6]
     for count in range(len(numbers) + 1):
         found = reader.read(numbers[:count]).logits
         text = " ".join([TEXT, *(opened.token_text(number) for number in numbers[:count])])
         wanted = opened.next_token_log_probabilities(text, off).exp().numpy()
         np.testing.assert_allclose(np.exp(found) / np.exp(found).sum(), wanted, atol=1e-6)
-    plain = TokenReader(opened, TEXT).read(numbers).logits
+    plain = NextTokenPredictor(opened, TEXT).read(numbers).logits
     assert np.abs(plain - found).max() > 1e-3
 
 
 def test_continued_text_reports_whether_its_tokens_are_the_same(tmp_path: Path) -> None:
     opened = visualizer.open_model(save_tiny_model(tmp_path / "llama", sliding_window=None)).opened
-    reader = TokenReader(opened, TEXT)
+    reader = NextTokenPredictor(opened, TEXT)
     assert reader.continued_text([5, 9]) == (f"{TEXT} cat dog", True)
     assert reader.continued_text([WORDLESS])[1] is False  # an id without a token

@@ -201,7 +201,7 @@ def test_a_saved_step_is_loaded_at_its_position(tmp_path: Path) -> None:
         again = visualizer.load(tmp_path / name)
         assert (again.tokens, again.key_tokens) == (("b", "a"), words)
         assert again.run.compared_texts == (words,)
-        found = again.run.trace.measured("weights", again.run.compared_texts)
+        found = again.run.trace.head_measures("weights", again.run.compared_texts)
         np.testing.assert_allclose(
             found.previous.flat[:4], [row["previous"] for row in seen.heads()[:4]], atol=1e-6
         )

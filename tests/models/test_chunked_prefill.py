@@ -17,9 +17,9 @@ from visualizer.attention.spec import Device, MaskKind
 from visualizer.errors import InputError
 from visualizer.models import (
     chunked_prefill,
-    long_text_reading,
     long_text_recorder,
-    whole_text_cache,
+    long_text_runner,
+    preallocated_cache,
 )
 from visualizer.models.attention_recorder import record_attention
 from visualizer.models.chunked_prefill import read_in_chunks, supports_chunks
@@ -27,7 +27,7 @@ from visualizer.models.long_text_recorder import create_long_text_runs, record_l
 from visualizer.models.long_text_vectors import allocate_vectors
 from visualizer.models.model_source import HeadEdit, HeadEditKind
 from visualizer.models.recognition_errors import UnsupportedAttentionError
-from visualizer.models.text_reading import open_source, read_text
+from visualizer.models.text_reading import open_model_folder, read_text
 from visualizer.progress import CancelledError, cancel_when, report_progress_to
 
 if TYPE_CHECKING:
@@ -136,14 +136,14 @@ def test_a_wrong_kernel_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_keys_that_change_between_chunks_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    update = whole_text_cache.PreallocatedLayer.update
+    update = preallocated_cache.PreallocatedCacheLayer.update
 
     def turned(self: Any, keys: torch.Tensor, values: torch.Tensor, *more: Any) -> Any:
         if self.is_initialized:
             self._whole[0][:, :, :CHUNK] *= 1.5
         return update(self, keys, values, *more)
 
-    monkeypatch.setattr(whole_text_cache.PreallocatedLayer, "update", turned)
+    monkeypatch.setattr(preallocated_cache.PreallocatedCacheLayer, "update", turned)
     model = tiny_model("llama")
     with pytest.raises(UnsupportedAttentionError, match="differs between chunks"):
         in_chunks(model)
@@ -174,7 +174,7 @@ def test_vectors_are_stored_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
         made.append(allocate_vectors(shape, dtype))
         return made[-1]
 
-    for module in (long_text_recorder, whole_text_cache):
+    for module in (long_text_recorder, preallocated_cache):
         monkeypatch.setattr(module, "allocate_vectors", counted)
     calls, _ = in_chunks(tiny_model("llama"))
     kept = [getattr(call.vectors, name) for call in calls for name in VECTORS]
@@ -185,13 +185,13 @@ def test_vectors_are_stored_only_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of a model that processes every text in many chunks."""
-    monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
+    monkeypatch.setattr(long_text_runner, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(chunked_prefill, "TOKENS_PER_CHUNK", CHUNK)
     return save_tiny_model(tmp_path / "tiny", max_position_embeddings=256)
 
 
 def test_progress_counts_chunks_and_layers(folder: Path) -> None:
-    source, _ = open_source(folder, Device.CPU)
+    source, _ = open_model_folder(folder, Device.CPU)
     told: list[tuple[int, int]] = []
     with report_progress_to(lambda done, of: told.append((done, of))):
         run = read_text(source, TEXT, Device.CPU)
@@ -200,7 +200,7 @@ def test_progress_counts_chunks_and_layers(folder: Path) -> None:
 
 
 def test_edited_and_unedited_passes_share_the_progress(folder: Path) -> None:
-    source, model = open_source(folder, Device.CPU)
+    source, model = open_model_folder(folder, Device.CPU)
     told: list[tuple[int, int]] = []
     off = replace(source, edits=(HeadEdit(0, 1, HeadEditKind.OFF),))
     with report_progress_to(lambda done, of: told.append((done, of))):
@@ -220,7 +220,7 @@ def test_edited_and_unedited_passes_share_the_progress(folder: Path) -> None:
 def test_cancelling_within_a_chunk_releases_the_memory(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, model = open_source(folder, Device.CPU)
+    source, model = open_model_folder(folder, Device.CPU)
     read_text(source, "the cat", Device.CPU)
     made: list[weakref.ref[torch.Tensor]] = []
     done: list[int] = []
@@ -230,7 +230,7 @@ def test_cancelling_within_a_chunk_releases_the_memory(
         made.append(weakref.ref(found))
         return found
 
-    for module in (long_text_recorder, whole_text_cache):
+    for module in (long_text_recorder, preallocated_cache):
         monkeypatch.setattr(module, "allocate_vectors", watched)
     with (
         report_progress_to(lambda tokens, _: done.append(tokens)),
@@ -249,7 +249,7 @@ def test_cancelling_within_a_chunk_releases_the_memory(
 
 def test_progress_of_one_pass_counts_layers(tmp_path: Path, folder: Path) -> None:
     bert = save_tiny_model(tmp_path / "bert", "bert", max_position_embeddings=256)
-    source, _ = open_source(bert, Device.CPU)
+    source, _ = open_model_folder(bert, Device.CPU)
     told: list[tuple[int, int]] = []
     with report_progress_to(lambda done, of: told.append((done, of))):
         run = read_text(source, TEXT, Device.CPU)
@@ -265,7 +265,7 @@ def test_a_decoder_processed_in_one_pass_has_a_notice(tmp_path: Path) -> None:
         place = save_tiny_model(
             tmp_path / str(number), max_position_embeddings=256, rope_parameters=rope
         )
-        source, _ = open_source(place, Device.CPU)
+        source, _ = open_model_folder(place, Device.CPU)
         said[kind] = " ".join(read_text(source, TEXT, Device.CPU).notices)
     assert "one pass" in said["dynamic"]
     assert "one pass" not in said["default"]
@@ -274,15 +274,15 @@ def test_a_decoder_processed_in_one_pass_has_a_notice(tmp_path: Path) -> None:
 def test_a_mismatch_in_a_later_chunk_leads_to_one_pass(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, model = open_source(folder, Device.CPU)
-    update = whole_text_cache.PreallocatedLayer.update
+    source, model = open_model_folder(folder, Device.CPU)
+    update = preallocated_cache.PreallocatedCacheLayer.update
 
     def forgetful(self: Any, keys: torch.Tensor, values: torch.Tensor, *more: Any) -> Any:
         if self.is_initialized and self.get_seq_length() > 2 * CHUNK:
             self._whole[0][:, :, :CHUNK] *= 1.5
         return update(self, keys, values, *more)
 
-    monkeypatch.setattr(whole_text_cache.PreallocatedLayer, "update", forgetful)
+    monkeypatch.setattr(preallocated_cache.PreallocatedCacheLayer, "update", forgetful)
     run = read_text(source, TEXT, Device.CPU)
     assert run.trace.is_blockwise
     assert "one pass" in run.notices[0]
@@ -295,11 +295,11 @@ def test_a_mismatch_in_a_later_chunk_leads_to_one_pass(
 def test_texts_that_do_not_fit_in_memory_are_processed_in_chunks(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, model = open_source(folder, Device.CPU)
+    _, model = open_model_folder(folder, Device.CPU)
     whole = Model(model).attend(TEXT)
     assert not whole.runs[0].run.trace.is_blockwise
     monkeypatch.setattr("visualizer.models.text_model.USABLE_MEMORY_SHARE", 0)
-    monkeypatch.setattr(long_text_reading, "check_free_memory", lambda *_: None)  # for the vectors
+    monkeypatch.setattr(long_text_runner, "check_free_memory", lambda *_: None)  # for the vectors
     seen = Model(model).attend(TEXT)
     assert seen.runs[0].run.trace.is_blockwise
     assert seen.tokens == whole.tokens

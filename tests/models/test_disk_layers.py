@@ -31,18 +31,18 @@ from tests.support.tiny_models import (
 from tests.support.tiny_vision_models import picture, save_vision_model
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
-from visualizer.language.sampling import Sampling
+from visualizer.language.sampling import SamplingSettings
 from visualizer.models.cached_generation import generate
 from visualizer.models.disk_layers import LAYOUT_MISMATCH
 from visualizer.models.disk_reading_estimate import SEVERAL_STACKS_REASON, estimate_disk_reading
-from visualizer.models.forward import DISK_STAGES_NOTICE, ONE_PASS_FROM_DISK_NOTICE
+from visualizer.models.forward_runner import DISK_STAGES_NOTICE, ONE_PASS_FROM_DISK_NOTICE
 from visualizer.models.head_edits import context_edits
 from visualizer.models.logit_attribution import logit_lens, logit_parts
 from visualizer.models.model_folder import INDEX_FILE, read_model_folder
 from visualizer.models.model_ranks import Parallelism
 from visualizer.models.model_source import HeadEdit, HeadEditKind
 from visualizer.models.opened_model import OpenedModel, open_model
-from visualizer.models.text_reading import open_source, read_text
+from visualizer.models.text_reading import open_model_folder, read_text
 from visualizer.progress import CancelledError, cancel_when, report_progress_to
 
 if TYPE_CHECKING:
@@ -119,7 +119,9 @@ def test_analyses_equal_those_of_the_model_in_memory(tmp_path: Path, kind: str) 
     lens = [logit_lens(model, TEXT, 3) for model in (plain, streamed)]
     np.testing.assert_array_equal(lens[0].numbers, lens[1].numbers)
     np.testing.assert_array_equal(lens[0].probabilities, lens[1].probabilities)
-    words = [generate(model, "the cat", 4, Sampling(), 0).text for model in (plain, streamed)]
+    words = [
+        generate(model, "the cat", 4, SamplingSettings(), 0).text for model in (plain, streamed)
+    ]
     assert words[0] == words[1]
 
 
@@ -279,7 +281,7 @@ def test_only_a_model_larger_than_memory_needs_the_disk(tmp_path: Path, machine:
 
 def test_a_closed_model_is_opened_from_disk_again(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "m", "llama")
-    source, model = open_source(folder, Device.CPU, is_from_disk=True)
+    source, model = open_model_folder(folder, Device.CPU, is_from_disk=True)
     del model
     gc.collect()
     run = read_text(source, TEXT, Device.CPU)
@@ -288,7 +290,7 @@ def test_a_closed_model_is_opened_from_disk_again(tmp_path: Path) -> None:
     np.testing.assert_array_equal(run.trace.read("weights"), wanted.trace.read("weights"))
     del run
     gc.collect()
-    source, _model = open_source(folder, Device.CPU)
+    source, _model = open_model_folder(folder, Device.CPU)
     assert DISK_STAGES_NOTICE not in read_text(source, TEXT, Device.CPU).notices
 
 

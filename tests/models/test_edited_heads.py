@@ -24,7 +24,7 @@ from visualizer.explanations.explain import describe_step, explain
 from visualizer.file_opening import EXPORT_VIEW
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, describe_heads
 from visualizer.models.opened_model import open_model
-from visualizer.models.text_reading import open_source, read_text
+from visualizer.models.text_reading import open_model_folder, read_text
 from visualizer.session.document import Document
 from visualizer.session.timeline import Step
 
@@ -56,7 +56,7 @@ def model(folder: Path) -> Model:
 
 @pytest.fixture(scope="module")
 def opened(folder: Path) -> tuple[ModelSource, OpenedModel]:
-    return open_source(folder, Device.CPU)  # includes the model, so that it stays open
+    return open_model_folder(folder, Device.CPU)  # includes the model, so that it stays open
 
 
 @pytest.fixture(scope="module")
@@ -163,7 +163,7 @@ WITH_OTHER_STEPS = {"gemma2": "capped", "gpt_oss": ""}
 @pytest.mark.parametrize("kind", [*WITH_OTHER_STEPS])
 def test_edges_can_be_cut_with_layer_masks_caps_and_sinks(tmp_path: Path, kind: str) -> None:
     folder = save_tiny_model(tmp_path / kind, kind)
-    source, _model = open_source(folder, Device.CPU)
+    source, _model = open_model_folder(folder, Device.CPU)
     plain = read_text(source, TEXT, Device.CPU).trace
     run = read_text(replace(source, cuts=cuts_of(CUTS)), TEXT, Device.CPU)
     trace = run.trace
@@ -343,7 +343,7 @@ def test_cut_edges_outside_the_text_are_ignored(source: ModelSource) -> None:
 
 def test_edges_of_an_encoder_without_a_mask_can_be_cut(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "bert", "bert")
-    source, _model = open_source(folder, Device.CPU)
+    source, _model = open_model_folder(folder, Device.CPU)
     plain = visualizer.open_model(folder).opened
     run = read_text(replace(source, cuts=(CutEdges(0, 1, ((2, 5), (3, 0))),)), TEXT, Device.CPU)
     mask = torch.zeros(4, TOKENS, TOKENS)
@@ -369,7 +369,7 @@ def test_edges_of_an_encoder_without_a_mask_can_be_cut(tmp_path: Path) -> None:
 
 def test_heads_can_be_edited_for_a_pair_of_texts(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "bert", "bert")
-    source, _model = open_source(folder, Device.CPU)
+    source, _model = open_model_folder(folder, Device.CPU)
     source = replace(source, second="a dog ran")
     plain = read_text(source, TEXT, Device.CPU).trace
     edits = (HeadEdit(0, 1, HeadEditKind.MEAN), HeadEdit(0, 2, HeadEditKind.PATCHED, text=OTHER))

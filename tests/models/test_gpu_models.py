@@ -15,10 +15,10 @@ from tests.support.served_models import TOKEN, served
 from tests.support.tiny_models import BY_THEMSELVES, DECODERS, ENCODERS, PAIRS, save_tiny_model
 from tests.support.tiny_vision_models import PROCESSORS, picture, save_vision_model
 from visualizer.attention.spec import Device
-from visualizer.models import long_text_reading
+from visualizer.models import long_text_runner
 from visualizer.models.model_client.remote_model import connect_model
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind
-from visualizer.models.text_reading import open_source, read_text
+from visualizer.models.text_reading import open_model_folder, read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,16 +127,16 @@ def test_edited_and_served_runs_have_the_same_values_on_both_devices(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_served: bool, is_long: bool
 ) -> None:
     if is_long:
-        monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
+        monkeypatch.setattr(long_text_runner, "MAX_FULL_MATRIX_BYTES", 0)
     folder = save_tiny_model(tmp_path / kind, kind, **SIZES)
     text = LONG if is_long else TEXT
-    source, held = open_source(folder, Device.CPU)
+    source, held = open_model_folder(folder, Device.CPU)
     with served(folder) if is_served else nullcontext() as server:
         if server:
             remote = connect_model("127.0.0.1", server.port, TOKEN)
             where, other = Device.CPU, remote.source
         else:
-            where, (other, on_gpu) = Device.CUDA, open_source(folder, Device.CUDA)
+            where, (other, on_gpu) = Device.CUDA, open_model_folder(folder, Device.CUDA)
         for changed in CHANGES[: OF_LONG if is_long else None]:
             here = read_text(replace(source, **changed), text, Device.CPU)
             there = read_text(replace(other, **changed), text, where)
@@ -150,14 +150,16 @@ def test_edited_and_served_runs_have_the_same_values_on_both_devices(
             assert [each.token for each in there.reading.next_tokens] == [
                 each.token for each in here.reading.next_tokens
             ]
-            measures = [run.trace.measured("weights", run.compared_texts) for run in (here, there)]
+            measures = [
+                run.trace.head_measures("weights", run.compared_texts) for run in (here, there)
+            ]
             for name in ("entropy", "first", "own", "previous", "largest", "value_weighting"):
                 assert_near(*(getattr(each, name) for each in measures))
 
 
 def assert_spread_alike(folder: Path, device: str, *options: str) -> None:
     """Serve a model with several processes on a device, and compare it with the CPU."""
-    source, held = open_source(folder, Device.CPU)
+    source, held = open_model_folder(folder, Device.CPU)
     with served(folder, *options) as server:
         remote = connect_model("127.0.0.1", server.port, TOKEN)
         there = read_text(remote.source, TEXT, Device.CPU)

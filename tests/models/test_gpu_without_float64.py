@@ -18,7 +18,7 @@ from visualizer.attention.cached_tensor import float64_on_cpu
 from visualizer.attention.spec import Device
 from visualizer.language.corpora.corpus import CorpusSplit
 from visualizer.language.probe import ProbeText, run_probe
-from visualizer.language.sampling import Sampling
+from visualizer.language.sampling import SamplingSettings
 from visualizer.models.cached_generation import generate
 from visualizer.models.head_edits import ablation_changes, context_edits
 from visualizer.models.logit_attribution import logit_lens, logit_parts
@@ -102,7 +102,7 @@ def asked(model: OpenedModel) -> list[np.ndarray]:
     parts, lens = logit_parts(model, TEXT), logit_lens(model, TEXT)
     found: list[Any] = [changes[0], changes[1], parts.heads, parts.rest, lens.numbers]
     found += [lens.probabilities, ablation_changes(model, TEXT).changes]
-    found += generate(model, TEXT, 2, Sampling(0.0)).weights
+    found += generate(model, TEXT, 2, SamplingSettings(0.0)).weights
     return [np.asarray(each) for each in found]
 
 

@@ -30,7 +30,7 @@ from visualizer.models import image_file
 from visualizer.models.image_file import read_image_file
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ImageFile
 from visualizer.models.opened_model import open_model
-from visualizer.models.text_reading import open_source, read_text
+from visualizer.models.text_reading import open_model_folder, read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -254,7 +254,7 @@ def test_pixels_after_the_last_whole_patch_are_not_shown(tmp_path: Path) -> None
 
 
 def test_a_document_requires_an_image(folder: Path, image: Path) -> None:
-    source, _model = open_source(folder, Device.CPU)
+    source, _model = open_model_folder(folder, Device.CPU)
     assert source.image == ImageFile()
     said = "tiny_vit takes images. Choose an image, or drop an image file on the window."
     assert refusal(read_text, source, "", Device.CPU) == ("image", said)
@@ -269,7 +269,7 @@ def test_a_document_requires_an_image(folder: Path, image: Path) -> None:
 def test_a_changed_image_file_is_rejected(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "cat.png"
     picture(path)
-    source, _model = open_source(folder, Device.CPU)
+    source, _model = open_model_folder(folder, Device.CPU)
     source = replace(source, image=read_image_file(path))
     Image.new("RGB", (32, 32)).save(path)
     said = "“cat.png” has changed since it was chosen. Choose it again to use the current"
@@ -280,7 +280,7 @@ def test_a_changed_image_file_is_rejected(folder: Path, tmp_path: Path) -> None:
 
 
 def test_heads_can_be_edited_for_an_image(folder: Path, image: Path) -> None:
-    source, _model = open_source(folder, Device.CPU)
+    source, _model = open_model_folder(folder, Device.CPU)
     source = replace(source, image=read_image_file(image))
     plain = read_text(source, "", Device.CPU)
     off = read_text(replace(source, edits=(HeadEdit(0, 1),)), "", Device.CPU)

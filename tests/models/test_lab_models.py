@@ -170,7 +170,7 @@ def test_a_run_a_checkpoint_and_snapshots_can_be_opened(folder: Path) -> None:
     run = RunFolder(folder)
     whole = open_model(folder, Device.CPU)
     assert (whole.folder.name, whole.folder.kind) == ("poems", "transformer")
-    checkpoint = open_model(run.checkpoint.path, Device.CPU)
+    checkpoint = open_model(run.checkpoint_file.path, Device.CPU)
     assert checkpoint.folder.name == "poems"
     last = run.snapshots()[-1]
     snapshot = open_model(run.snapshot(last).path, Device.CPU)

@@ -13,10 +13,10 @@ from visualizer.app import main
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models import model_path
-from visualizer.models.local_models import ListedModel, list_models
+from visualizer.models.local_models import LocalModelEntry, list_models
 from visualizer.models.model_folder import model_name, read_model_folder
 from visualizer.models.model_path import find_model_folder, hub_cache
-from visualizer.models.text_reading import open_source
+from visualizer.models.text_reading import open_model_folder
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 LLAMA = {"model_type": "llama", "num_hidden_layers": 3, "num_attention_heads": 4}
@@ -44,7 +44,7 @@ def test_models_are_listed_with_their_sizes(tmp_path: Path, tiny_model_folder: P
     another, tiny = list_models(tmp_path)
     size = sum(file.stat().st_size for file in tiny_model_folder.iterdir())
     numbers = tiny.parameters
-    assert tiny == ListedModel("org/tiny", real, "llama", 2, 4, numbers, size)
+    assert tiny == LocalModelEntry("org/tiny", real, "llama", 2, 4, numbers, size)
     assert 4 * numbers < (tiny_model_folder / "model.safetensors").stat().st_size < 5 * numbers
     assert (another.name, another.kind, another.layers, another.heads, another.parameters) == (
         "Another/one", "mistral", 3, 4, 17,
@@ -137,7 +137,7 @@ def test_the_folder_of_a_repository_leads_to_its_current_snapshot(cached: Path) 
 def test_a_name_leads_to_the_model_in_the_cache(cached: Path) -> None:
     model = visualizer.open_model("org/tiny")
     assert "org/tiny" in repr(model)
-    source, _ = open_source(cached.parent.parent, Device.CPU)
+    source, _ = open_model_folder(cached.parent.parent, Device.CPU)
     assert source.path == cached  # an absolute path, for saved documents
 
 

@@ -17,9 +17,9 @@ from visualizer.attention.run import USABLE_MEMORY_SHARE
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.format import format_size
-from visualizer.models import long_text_reading, long_text_vectors
+from visualizer.models import long_text_runner, long_text_vectors
 from visualizer.models.long_text_vectors import reserve_vector_file
-from visualizer.models.text_reading import open_source, read_text
+from visualizer.models.text_reading import open_model_folder, read_text
 from visualizer.progress import CancelledError, cancel_when
 from visualizer.session.computation_caption import describe_computation
 
@@ -40,7 +40,7 @@ OF_TOKEN = 2 * 4 * (4 * 8 + 2 * 8 + 2 * 8 + 4)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Store the vectors of every text in a file, and return its folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
+    monkeypatch.setattr(long_text_runner, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(long_text_vectors, "MAX_MEMORY_BYTES", 0)
     return tmp_path / "cache" / "attention-visualizer"
 
@@ -58,7 +58,7 @@ def numbers_of(run: Run) -> dict[str, np.ndarray]:
 def test_values_equal_those_of_vectors_in_memory(
     cache: Path, folder: Path, dtype: Dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, _model = open_source(folder, Device.CPU, dtype)
+    source, _model = open_model_folder(folder, Device.CPU, dtype)
     in_file = read_text(source, TEXT, Device.CPU, dtype=dtype)
     size = OF_TOKEN * TOKENS * (2 if dtype is Dtype.FLOAT64 else 1)
     assert mapped_of(cache) == [-(-(size + ALIGNMENT_MARGIN_BYTES) // 4096) * 4096]
@@ -95,7 +95,7 @@ def test_small_vectors_are_stored_in_memory(
 
 
 def test_the_file_is_deleted_with_the_run(cache: Path, folder: Path) -> None:
-    source, model = open_source(folder, Device.CPU)
+    source, model = open_model_folder(folder, Device.CPU)
     run = read_text(source, TEXT, Device.CPU)
     run.trace.cached_stage("weights").read((1, 2))
     assert len(mapped_of(cache)) == 1
@@ -108,7 +108,7 @@ def test_the_file_is_deleted_with_the_run(cache: Path, folder: Path) -> None:
 
 
 def test_the_file_is_deleted_after_a_cancellation(cache: Path, folder: Path) -> None:
-    source, _model = open_source(folder, Device.CPU)
+    source, _model = open_model_folder(folder, Device.CPU)
     read_text(source, "the cat", Device.CPU)
     seen: list[int] = []
 
@@ -126,7 +126,7 @@ def test_the_file_is_deleted_after_a_cancellation(cache: Path, folder: Path) -> 
 def test_a_text_that_does_not_fit_is_rejected_before_the_run(
     cache: Path, folder: Path, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, model = open_source(folder, Device.CPU)
+    source, model = open_model_folder(folder, Device.CPU)
     before = read_text(source, "the cat", Device.CPU)
     room = OF_TOKEN * 30 + 5
     if limit == "disk":
@@ -157,7 +157,7 @@ def test_a_text_that_does_not_fit_is_rejected_before_the_run(
 def test_an_unwritable_cache_folder_is_reported(
     cache: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    source, _model = open_source(folder, Device.CPU)
+    source, _model = open_model_folder(folder, Device.CPU)
     monkeypatch.setattr(long_text_vectors, "MAX_MEMORY_BYTES", OF_TOKEN * 7)
     cache.parent.write_text("no folder")
     with pytest.raises(InputError, match=r"which cannot be written: Not a directory\. About 7 "):

@@ -21,7 +21,7 @@ from visualizer.attention.spec import Device, MaskKind
 from visualizer.errors import InputError
 from visualizer.explanations.explain import describe_step, explain
 from visualizer.features.explain.presenter import head_cell_panel
-from visualizer.models import long_text_reading, long_text_recorder
+from visualizer.models import long_text_recorder, long_text_runner
 from visualizer.models.attention_recorder import record_attention
 from visualizer.models.layer_lookup import HEAD_MEASURES
 from visualizer.models.long_text_recorder import (
@@ -31,7 +31,7 @@ from visualizer.models.long_text_recorder import (
 )
 from visualizer.models.model_source import HeadEdit, HeadEditKind
 from visualizer.models.recognition_errors import UnsupportedAttentionError
-from visualizer.models.text_reading import open_source, read_text
+from visualizer.models.text_reading import open_model_folder, read_text
 from visualizer.progress import CancelledError, cancel_when
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Step
@@ -67,7 +67,7 @@ def both(kind: str, **settings: object) -> tuple[list[AttentionCall], tuple[Laye
 @pytest.fixture
 def long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Treat every text as long, and use small blocks."""
-    monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
+    monkeypatch.setattr(long_text_runner, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(long_text_recorder, "CELLS_PER_BLOCK", 2_000)
     monkeypatch.setattr(blockwise_tensor, "BAND_ROWS", 8)
     monkeypatch.setattr(blockwise_tensor, "CHUNK_COLUMNS", 16)
@@ -137,7 +137,7 @@ def test_head_measures_equal_those_of_the_whole_weights(kind: str) -> None:
     weights = torch.stack([call.weights[0] for call in whole])
     values = torch.from_numpy(np.array(trace.read("values")))
     measures, wanted = (
-        trace.measured("weights", found.run.texts),
+        trace.head_measures("weights", found.run.texts),
         measure_heads(weights, (), found.run.texts, values),
     )
     for name in HEAD_MEASURES:
@@ -149,13 +149,13 @@ def test_head_measures_equal_those_of_the_whole_weights(kind: str) -> None:
 def test_head_measures_do_not_load_all_values_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     _, (found,) = both("llama")
     monkeypatch.delattr(blockwise_tensor.BlockwiseTensor, "tensor")
-    assert np.isfinite(found.run.trace.measured("weights").value_weighting).all()
-    assert np.isfinite(found.run.trace.measured_uniform("weights", (0,)).value_weighting).all()
+    assert np.isfinite(found.run.trace.head_measures("weights").value_weighting).all()
+    assert np.isfinite(found.run.trace.uniform_head_measures("weights", (0,)).value_weighting).all()
 
 
 @pytest.mark.usefixtures("long")
 def test_vectors_are_described_as_computed_by_the_model(tmp_path: Path) -> None:
-    source, _model = open_source(save_tiny_model(tmp_path / "llama"), Device.CPU)
+    source, _model = open_model_folder(save_tiny_model(tmp_path / "llama"), Device.CPU)
     run = read_text(source, TEXT, Device.CPU)
     step = Step("queries", range(2, 3), range(8))
     assert " was computed by the model: [" in describe_step(run, (0,), step, head=0)
@@ -260,7 +260,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.usefixtures("long")
 def test_a_long_text_is_processed_without_storing_weights(folder: Path) -> None:
-    source, model = open_source(folder, Device.CPU)
+    source, model = open_model_folder(folder, Device.CPU)
     run = read_text(source, TEXT, Device.CPU)
     assert run.trace.is_blockwise
     assert run.reading is not None
@@ -276,7 +276,7 @@ def test_a_long_text_is_processed_without_storing_weights(folder: Path) -> None:
 
 @pytest.mark.usefixtures("long")
 def test_heads_can_be_ablated_but_not_mean_ablated_for_a_long_text(folder: Path) -> None:
-    source, _model = open_source(folder, Device.CPU)
+    source, _model = open_model_folder(folder, Device.CPU)
     off = replace(source, edits=(HeadEdit(0, 1, HeadEditKind.OFF),))
     run = read_text(off, TEXT, Device.CPU)
     assert run.trace.is_blockwise
@@ -291,18 +291,18 @@ def test_unsupported_models_process_the_whole_text_if_it_fits(
     kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = save_tiny_model(tmp_path / "tiny", kind, max_position_embeddings=256)
-    source, _ = open_source(folder, Device.CPU)
+    source, _ = open_model_folder(folder, Device.CPU)
     run = read_text(source, TEXT, Device.CPU)
     assert not run.trace.is_blockwise
     monkeypatch.setattr("visualizer.models.text_model.USABLE_MEMORY_SHARE", 0)
-    monkeypatch.setattr(long_text_reading, "check_free_memory", lambda *_: None)  # for the vectors
+    monkeypatch.setattr(long_text_runner, "check_free_memory", lambda *_: None)  # for the vectors
     with pytest.raises(InputError, match="kept in memory: 2 layers × 4 heads"):
         read_text(source, f"{TEXT} cat", Device.CPU)
 
 
 @pytest.mark.usefixtures("long")
 def test_a_long_text_is_cancelled_between_layers(folder: Path) -> None:
-    source, model = open_source(folder, Device.CPU)
+    source, model = open_model_folder(folder, Device.CPU)
     read_text(source, "the cat", Device.CPU)
     asked: list[bool] = []
 

@@ -118,7 +118,7 @@ def test_patching_from_the_same_text_changes_nothing(model: Model) -> None:
             "heads must be a list of (layer, head) pairs, such as [(5, 1)]. It is [3].",
         ),
         ({"heads": 3}, "heads must be a list of (layer, head) pairs, such as [(5, 1)]. It is 3."),
-        ({"heads": [(0, 0)], "most": 0}, "most must be at least 1 and at most 331. It is 0."),
+        ({"heads": [(0, 0)], "most": 0}, "`most` must be from 1 to 331. It is 0."),
     ],
 )
 def test_invalid_heads_and_counts_are_rejected(

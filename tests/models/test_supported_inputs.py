@@ -82,7 +82,7 @@ def test_only_the_image_encoder_of_clip_is_run(tmp_path: Path) -> None:
     model = tiny_model("clip", **parts)
     model.save_pretrained(tmp_path)
     opened = open_model(tmp_path, Device.CPU)
-    assert opened.takes_images
+    assert opened.is_image_model
     assert "Only the image encoder of" in opened.folder.notices[0]
 
 

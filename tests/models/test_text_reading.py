@@ -22,7 +22,7 @@ from visualizer.language.example_run import EXAMPLE_TEXT as LAB_TEXT
 from visualizer.models import text_reading
 from visualizer.models.model_source import HeadEdit
 from visualizer.models.opened_model import OpenedModel, open_model
-from visualizer.models.text_reading import open_source, read_text
+from visualizer.models.text_reading import open_model_folder, read_text
 from visualizer.models.tokenizer_process import tokenizer_process
 from visualizer.session import worker_jobs
 from visualizer.session.computation_caption import describe_number_origin
@@ -40,7 +40,7 @@ EXAMPLE_TEXT = "the cat sat on the mat the cat"
 
 @pytest.fixture
 def source(tiny_model_folder: Path) -> ModelSource:
-    return open_source(tiny_model_folder, Device.CPU)[0]
+    return open_model_folder(tiny_model_folder, Device.CPU)[0]
 
 
 def test_the_run_equals_that_of_the_model(source: ModelSource) -> None:
@@ -119,8 +119,8 @@ def test_a_model_stays_open_while_it_is_referenced(
         return open_model(path, *more, **named)
 
     monkeypatch.setattr(text_reading, "open_model", count)
-    source, model = open_source(tiny_model_folder, Device.CPU)
-    other, _other_model = open_source(EXAMPLE_FOLDER, Device.CPU)  # opened in another window
+    source, model = open_model_folder(tiny_model_folder, Device.CPU)
+    other, _other_model = open_model_folder(EXAMPLE_FOLDER, Device.CPU)  # opened in another window
     read_text(other, LAB_TEXT, Device.CPU)
     run_document(Document(text="a b"), None)
     run = read_text(source, EXAMPLE_TEXT, Device.CPU)
@@ -136,7 +136,7 @@ def test_a_model_stays_open_while_it_is_referenced(
 def test_different_layers_are_omitted_with_a_notice(tmp_path: Path) -> None:
     settings = {"num_hidden_layers": 3, "scale_attn_by_inverse_layer_idx": True}
     mixed = save_tiny_model(tmp_path / "mixed", "gpt2", **settings)
-    run = read_text(open_source(mixed, Device.CPU)[0], EXAMPLE_TEXT, Device.CPU)
+    run = read_text(open_model_folder(mixed, Device.CPU)[0], EXAMPLE_TEXT, Device.CPU)
     assert run.reading
     assert run.reading.layers == (0,)
     (said,) = run.notices[:1]
@@ -148,7 +148,7 @@ def test_different_layers_are_omitted_with_a_notice(tmp_path: Path) -> None:
 
 def test_layers_with_different_masks_are_one_run(tmp_path: Path) -> None:
     mixed = save_tiny_model(tmp_path / "mixed", "gemma2", num_hidden_layers=3, sliding_window=2)
-    run = read_text(open_source(mixed, Device.CPU)[0], EXAMPLE_TEXT, Device.CPU)
+    run = read_text(open_model_folder(mixed, Device.CPU)[0], EXAMPLE_TEXT, Device.CPU)
     assert run.reading
     assert run.reading.layers == (0, 1, 2)
     weights = run.trace.read("weights")  # layer head query key
@@ -178,7 +178,7 @@ def test_invalid_inputs_are_rejected(source: ModelSource, tmp_path: Path) -> Non
 
 def test_an_encoder_states_that_it_predicts_no_token(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "encoder", "bert")
-    run = read_text(open_source(folder, Device.CPU)[0], EXAMPLE_TEXT, Device.CPU)
+    run = read_text(open_model_folder(folder, Device.CPU)[0], EXAMPLE_TEXT, Device.CPU)
     assert run.reading
     assert run.reading.next_tokens == ()
     assert "does not generate text" in run.reading.no_next_token
@@ -194,7 +194,9 @@ def test_an_encoder_states_that_it_predicts_no_token(tmp_path: Path) -> None:
 def test_heads_of_layers_that_attend_twice_cannot_be_edited(
     tmp_path: Path, kind: str, settings: dict[str, int], layer: int
 ) -> None:
-    source, _model = open_source(save_tiny_model(tmp_path / kind, kind, **settings), Device.CPU)
+    source, _model = open_model_folder(
+        save_tiny_model(tmp_path / kind, kind, **settings), Device.CPU
+    )
     run = read_text(source, EXAMPLE_TEXT, Device.CPU)
     assert run.reading
     assert not run.reading.are_heads_switchable
@@ -221,7 +223,7 @@ def test_idle_memory_is_returned_and_closed_models_are_released_once(
     monkeypatch.setattr(worker_jobs, "trim_freed_memory", lambda: trims.append(1))
     monkeypatch.setattr(tokenizer_process, "release_closed_tokenizers", lambda: forgotten.append(1))
     monkeypatch.setattr(text_reading, "opened_models", WeakValueDictionary())
-    _source, model = open_source(tiny_model_folder, Device.CPU)
+    _source, model = open_model_folder(tiny_model_folder, Device.CPU)
     return_idle_memory()
     assert forgotten == []
     del model
@@ -235,7 +237,7 @@ def test_idle_memory_is_returned_and_closed_models_are_released_once(
 @pytest.mark.slow
 @pytest.mark.parametrize(("kind", "part"), [("bert", ""), ("t5", "decoder"), ("bart", "decoder")])
 def test_a_second_text_is_processed_with_the_first(tmp_path: Path, kind: str, part: str) -> None:
-    source, _model = open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU)
+    source, _model = open_model_folder(save_tiny_model(tmp_path / kind, kind), Device.CPU)
     run = read_text(replace(source, second="a dog ran"), EXAMPLE_TEXT, Device.CPU)
     runs = open_model(source.path, Device.CPU).attend(EXAMPLE_TEXT, "a dog ran")
     expected = next(

@@ -77,7 +77,7 @@ def _film(window: LabWindow, path: Path) -> None:
 
     steps = [step for step in run.snapshots if step >= FIRST_STEP]
     for asked, step in enumerate(steps, 1):
-        window.lab.ask("read", add, text=window.lab.view.probe, step=step)
+        window.lab.send_request("read", add, text=window.lab.view.probe, step=step)
         while len(readings) < asked:
             _pause(20)
     losses = {step: run.losses_at(step) for step in steps}

@@ -48,7 +48,7 @@ def main(folder: Path, names: Collection[str]) -> None:
 
 def _read(window: MainWindow) -> None:
     window.controllers.lesson_controller.open(3)
-    window.controllers.lesson_controller.step(2)
+    window.controllers.lesson_controller.turn_pages(2)
 
 
 def _play(window: MainWindow) -> None:

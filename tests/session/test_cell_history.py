@@ -15,10 +15,10 @@ from tests.support.examples import examples
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run, places
 from visualizer.attention.cached_tensor import CachedTensor
-from visualizer.attention.layer_stages import StageStep, layer_stage_rows
+from visualizer.attention.layer_stages import LayerStageSpec, create_layer_stages
 from visualizer.attention.spec import MaskKind
 from visualizer.attention.trace import Trace
-from visualizer.features.explain.presenter import CellPanel, head_cell_panel
+from visualizer.features.explain.presenter import CellExplanationPanel, head_cell_panel
 from visualizer.format import format_number
 from visualizer.session.cell_address import Cell
 from visualizer.session.resolved_view import existing_cell
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
 
 
-def read(run: Run, text: int, cell: Cell) -> CellPanel:
+def read(run: Run, text: int, cell: Cell) -> CellExplanationPanel:
     return head_cell_panel(resolved(run, View(text=text)), cell, is_pinned=True)
 
 
-def links(readout: CellPanel) -> list[Cell]:
+def links(readout: CellExplanationPanel) -> list[Cell]:
     return [piece.source for term in readout.terms for piece in term.pieces if piece.source]
 
 
@@ -161,7 +161,7 @@ def test_a_link_to_another_layer_can_be_followed_and_reverted() -> None:
 def layers_run() -> Run:
     """Return a run with four layers and the stages that are listed here."""
     run = a_run("one two", heads=1)
-    steps = {name: StageStep() for name in ("residual", "attended", "result")}
-    rows = layer_stage_rows(steps)
+    steps = {name: LayerStageSpec() for name in ("residual", "attended", "result")}
+    rows = create_layer_stages(steps)
     held = {row.name: CachedTensor(torch.zeros(4, 2, 3)) for row in rows}
     return replace(run, trace=Trace(run.trace.spec, rows, {}, held, frozenset(), ("layer",)))

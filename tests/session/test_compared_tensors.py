@@ -27,7 +27,7 @@ from visualizer.progress import CancelledError, cancel_when
 from visualizer.session.comparison import difference_tensor, mean_tensor, mismatch_reason
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.dropout_samples import (
-    SampleTally,
+    DropoutSampleCounts,
     max_samples,
     no_samples_reason,
     sample_mean,
@@ -127,7 +127,7 @@ def test_the_difference_of_two_heads_agrees_with_numpy(case: Case, heads: list[i
 
 @given(
     cases(own_kept=None, mode=DropoutMode.TRAIN, dropout=0.4).filter(
-        lambda case: HAS_WEIGHTS.holds(case.spec)
+        lambda case: HAS_WEIGHTS.is_met(case.spec)
     ),
     st.integers(1, 5),
 )
@@ -155,7 +155,7 @@ def test_the_mean_is_that_of_runs_with_the_seeds(case: Case, count: int) -> None
 
 def test_the_error_of_the_mean_decreases_with_the_root_of_the_count() -> None:
     live = a_run(" ".join(f"w{at}" for at in range(24)), mask=MaskKind.NONE, **DROPS)
-    weights, tally = live.trace.read("weights").astype(np.float64), SampleTally()
+    weights, tally = live.trace.read("weights").astype(np.float64), DropoutSampleCounts()
     errors = {}
     for count in (1, 4, 16, 64, 256):
         mean = sample_mean(live, count, tally).read().astype(np.float64)
@@ -170,7 +170,7 @@ def test_counts_are_extended_and_restarted_only_if_necessary() -> None:
     live = a_run(**DROPS)
     shape, spec = tuple(live.trace.tensor("weights").shape), live.trace.spec
     by_hand = [draw_keep_mask(0.5, spec.dropout_seed + sample, shape) for sample in range(9)]
-    tally = SampleTally()
+    tally = DropoutSampleCounts()
     for count in (1, 8, 9, 3):
         np.testing.assert_array_equal(
             tally.count_first_samples(spec, shape, count), sum(by_hand[:count])
@@ -181,13 +181,14 @@ def test_counts_are_extended_and_restarted_only_if_necessary() -> None:
 
 
 def test_counts_are_kept_if_a_newer_request_interrupts() -> None:
-    live, tally = a_run(**DROPS), SampleTally()
+    live, tally = a_run(**DROPS), DropoutSampleCounts()
     shape, spec = tuple(live.trace.tensor("weights").shape), live.trace.spec
     with cancel_when(lambda: tally.drawn == 3), pytest.raises(CancelledError):
         tally.count_first_samples(spec, shape, 9)
     assert tally.drawn == 3
     np.testing.assert_array_equal(
-        tally.count_first_samples(spec, shape, 9), SampleTally().count_first_samples(spec, shape, 9)
+        tally.count_first_samples(spec, shape, 9),
+        DropoutSampleCounts().count_first_samples(spec, shape, 9),
     )
 
 

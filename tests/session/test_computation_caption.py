@@ -15,9 +15,9 @@ from tests.support.examples import examples
 from tests.support.small_runs import a_run
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
-    Arrangement,
     BooleanMatrix,
     DropoutMode,
+    HeadArrangement,
     MaskKind,
     MaskRoute,
     NormalisationKind,
@@ -63,7 +63,7 @@ def test_the_book_settings_have_a_short_caption() -> None:
         ({"output_projection": False}, "no output projection"),
         ({"projection": Projection.NONE, "heads": 1}, "output projection"),
         ({"normalisation": NormalisationKind.UNIFORM}, "linear weights"),
-        ({"arrangement": Arrangement.STACKED}, "stacked heads"),
+        ({"arrangement": HeadArrangement.STACKED}, "stacked heads"),
         ({"d_out": 6}, "output 6"),
         ({"dropout": 0.5, "own_kept": BooleanMatrix.of(np.eye(6))}, "dropout 0.5 (custom cells)"),
         ({"mask": MaskKind.OWN, "own_mask": BooleanMatrix.of(np.eye(6))}, "custom mask"),

@@ -41,7 +41,7 @@ class Held:
 def worker(qtbot: QtBot) -> Iterator[NewestRequestWorker]:
     made = NewestRequestWorker()
     yield made
-    made.leave()
+    made.abandon()
     join_abandoned_workers()
 
 
@@ -207,7 +207,7 @@ def test_leaving_does_not_wait_and_drops_the_waiting_request(
     worker.ask(first)
     assert first.restart.wait(SECONDS)
     worker.ask(second)
-    worker.leave()
+    worker.abandon()
     assert worker.isRunning()
     assert not worker.is_working
     first.resume.set()
@@ -221,7 +221,7 @@ def test_an_abandoned_worker_outlives_its_parent(qtbot: QtBot) -> None:
     worker = NewestRequestWorker(parent)
     worker.ask(held)
     assert held.restart.wait(SECONDS)
-    worker.leave()
+    worker.abandon()
     with qtbot.waitSignal(parent.destroyed):
         parent.deleteLater()
     assert worker.isRunning()
@@ -235,7 +235,7 @@ def test_the_last_call_of_an_abandoned_worker_follows_the_running_request(
     held, done = Held("held"), list[str]()
     worker.ask(lambda: done.append(str(held())))
     assert held.restart.wait(SECONDS)
-    worker.leave(lambda: done.append(str(threading.get_ident())))
+    worker.abandon(lambda: done.append(str(threading.get_ident())))
     assert done == []
     held.resume.set()
     join_abandoned_workers()
@@ -246,7 +246,7 @@ def test_the_last_call_of_an_abandoned_worker_follows_the_running_request(
 
 def test_a_worker_that_never_ran_makes_its_last_call(worker: NewestRequestWorker) -> None:
     done: list[int] = []
-    worker.leave(lambda: done.append(1))
+    worker.abandon(lambda: done.append(1))
     join_abandoned_workers()
     assert done == [1]
 
@@ -256,7 +256,7 @@ def test_without_another_thread_the_last_call_is_made_immediately(
 ) -> None:
     monkeypatch.setattr(NewestRequestWorker, "start", lambda self: None)
     done: list[int] = []
-    worker.leave(lambda: done.append(1))
+    worker.abandon(lambda: done.append(1))
     assert done == [1]
 
 
@@ -274,7 +274,7 @@ def test_reports_arrive_until_the_worker_is_abandoned(
 
     worker.ask(work)
     qtbot.waitUntil(lambda: heard == ["before"])
-    worker.leave()
+    worker.abandon()
     held.resume.set()
     join_abandoned_workers()
     QCoreApplication.processEvents()
@@ -295,7 +295,7 @@ def test_stopping_ends_long_work_that_checks_for_it(
     worker.ask(long_work)
     assert begun.wait(SECONDS)
     before = time.monotonic()
-    worker.leave()
+    worker.abandon()
     join_abandoned_workers()
     assert time.monotonic() - before < SECONDS / 2
     QCoreApplication.processEvents()
@@ -398,7 +398,7 @@ def test_large_values_are_freed_on_the_workers_thread(
 def test_after_the_end_no_requests_are_accepted(
     worker: NewestRequestWorker, answers: list[object]
 ) -> None:
-    worker.leave()
+    worker.abandon()
     worker.ask(lambda: "too late")
     assert not worker.is_working
     assert not worker.isRunning()
@@ -415,7 +415,7 @@ def test_rest_is_called_on_the_thread_when_there_are_no_requests(
         worker.ask(threading.get_ident)
     assert blocker.args is not None
     qtbot.waitUntil(lambda: rested == blocker.args)
-    worker.leave()
+    worker.abandon()
     join_abandoned_workers()
     assert rested == blocker.args * 2
 

@@ -25,7 +25,7 @@ from visualizer.session.token_selection import TokenSelection
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourLimits, ColourOptions, LineOptions
-from visualizer.session.worker_jobs import immediate_view
+from visualizer.session.worker_jobs import with_immediate_fields
 from visualizer.session.zoom_ranges import ZoomRange
 from visualizer.shell import pane_table
 
@@ -74,7 +74,7 @@ def test_the_immediate_part_of_a_view_needs_no_prefetch(
     fields: dict[str, Any], changes: list[tuple[str, Any]]
 ) -> None:
     read, wanted = (replace(View(), **more) for more in (fields, {**fields, **dict(changes)}))
-    shown = immediate_view(wanted, read)
+    shown = with_immediate_fields(wanted, read)
     assert needs(RUN, shown) == needs(RUN, read)
 
 
@@ -97,7 +97,7 @@ def test_a_view_with_prefetched_data_is_shown_without_reading(
     made = []
 
     def keep(held: CachedTensor, key: Hashable, make: Callable[[Any], Any]) -> Any:
-        if key not in held.kept:
+        if key not in held.cached_keys:
             made.append(key)
         return original(held, key, make)
 

@@ -17,10 +17,10 @@ from visualizer.features.head_scatter.presenter import present_scatter
 from visualizer.features.head_table.presenter import RETRIEVAL, present_heads
 from visualizer.session.cell_address import Cell
 from visualizer.session.retrieval_weights import (
-    is_retrieval_read,
-    known_retrieval,
-    marked_position,
-    read_retrieval,
+    available_retrieval_weights,
+    is_retrieval_complete,
+    read_retrieval_weights,
+    retrieval_target,
 )
 from visualizer.session.token_selection import TokenRole, TokenSelection
 from visualizer.session.view import View
@@ -46,8 +46,8 @@ def by_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def read(shown: ResolvedView) -> np.ndarray:
-    read_retrieval(shown, lambda: False)
-    found = known_retrieval(shown)
+    read_retrieval_weights(shown, lambda: False)
+    found = available_retrieval_weights(shown)
     assert found is not None
     assert found.is_whole
     return found.values
@@ -59,7 +59,7 @@ def test_the_measure_is_the_sum_of_the_weights_on_the_chosen_keys_or_the_pinned_
 ) -> None:
     made = a_run()
     keys = sorted(selection.chosen) or [7]
-    found = known_retrieval(resolved(made, View(pinned=PINNED, tokens=selection)))
+    found = available_retrieval_weights(resolved(made, View(pinned=PINNED, tokens=selection)))
     assert found is not None
     weights = made.trace.read("weights").astype(np.float64)
     np.testing.assert_allclose(found.values, [weights[:, 40, keys].sum(-1)], rtol=1e-6)
@@ -74,9 +74,9 @@ def test_for_a_long_text_the_measure_is_the_same_and_read_head_by_head(
     long = a_run(mask=MaskKind.WINDOW, window=20)
     assert long.trace.is_blockwise
     shown = resolved(long, View(pinned=PINNED, tokens=selection))
-    read_retrieval(shown, lambda: True)
-    assert not is_retrieval_read(shown)
-    partly = known_retrieval(shown)
+    read_retrieval_weights(shown, lambda: True)
+    assert not is_retrieval_complete(shown)
+    partly = available_retrieval_weights(shown)
     assert partly is not None
     assert np.isfinite(partly.values).tolist() == [[True, False, False, False]]
     found = read(shown)
@@ -85,7 +85,7 @@ def test_for_a_long_text_the_measure_is_the_same_and_read_head_by_head(
     keys = sorted(selection.chosen) or [7]
     np.testing.assert_allclose(found, [whole[:, 40, keys].sum(-1)], atol=1e-7)
     within = [key for key in keys if 20 < key <= 40]
-    final = known_retrieval(shown)
+    final = available_retrieval_weights(shown)
     assert final is not None
     assert final.chance == (len(within) / 20,)
 
@@ -101,14 +101,14 @@ def test_for_a_long_text_the_measure_is_the_same_and_read_head_by_head(
 )
 def test_nothing_is_marked_without_a_query_and_a_key(view: View) -> None:
     shown = resolved(a_run(), view)
-    assert marked_position(shown) is None
-    assert known_retrieval(shown) is None
-    assert is_retrieval_read(shown)
+    assert retrieval_target(shown) is None
+    assert available_retrieval_weights(shown) is None
+    assert is_retrieval_complete(shown)
 
 
 def test_a_query_of_a_vector_stage_suffices_if_keys_are_chosen() -> None:
     shown = resolved(a_run(), View(pinned=Cell("context", (1, 40, 2)), tokens=RANGE))
-    place = marked_position(shown)
+    place = retrieval_target(shown)
     assert place is not None
     assert (place.query, place.keys) == (40, RANGE.chosen)
 

@@ -426,7 +426,7 @@ def test_weights_that_are_too_large_are_not_kept_and_a_message_is_shown(
 def test_values_can_arrive_after_the_window_was_closed(
     windows: WindowManager, qtbot: QtBot
 ) -> None:
-    windows.begin(SavedDocument(Document(), View()), None)
+    windows.open_first_window(SavedDocument(Document(), View()), None)
     window = windows.all[0]
     Hand(qtbot, window).settle()
     workspace = window.workspace

@@ -60,7 +60,7 @@ def test_another_output_size_is_reported_and_fixed(hand: Hand) -> None:
 
 
 def test_its_settings_have_an_effect_only_with_it(hand: Hand) -> None:
-    hand.window.settings_bar.open_more()
+    hand.window.settings_bar.open_other_settings()
     box = hand.find(QSpinBox, "d_ff QSpinBox")
     assert not box.isEnabled()
     a_block(hand)
@@ -78,7 +78,7 @@ def test_its_settings_have_an_effect_only_with_it(hand: Hand) -> None:
 
 
 def test_without_the_output_projection_the_heads_are_added_as_they_are(hand: Hand) -> None:
-    hand.window.settings_bar.open_more()
+    hand.window.settings_bar.open_other_settings()
     a_block(hand)
     box = hand.find(QCheckBox, "output_projection QCheckBox")
     hand.window.settings_bar.reveal(box)

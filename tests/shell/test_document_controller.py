@@ -33,7 +33,7 @@ from visualizer.documents.document_file import (
     write_document,
 )
 from visualizer.documents.recovery_file import (
-    RecoveredDocument,
+    CrashRecoveryFile,
     RecoveryFile,
     find_crash_recovery_files,
 )
@@ -45,11 +45,11 @@ from visualizer.file_opening import open_as_document
 from visualizer.models.model_source import ModelSource
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, default_document
-from visualizer.session.exportable_snapshot import Snapshot
+from visualizer.session.export_snapshot import ExportSnapshot
 from visualizer.session.view import View
 from visualizer.shell import document_controller, document_recovery
 from visualizer.shell.commands import RECENT_MENU
-from visualizer.shell.document_io import NUMBERS_GONE_NOTICE, WriteResult, write_saved_document
+from visualizer.shell.document_io import NUMBERS_GONE_NOTICE, FileWriteResult, write_saved_document
 from visualizer.widgets import app_settings
 from visualizer.widgets.app_settings import user_data_folder
 
@@ -128,7 +128,7 @@ def written(path: Path, document: Document, view: View | None = None) -> Path:
 
 
 def exported(path: Path, document: Document) -> Path:
-    return export_file(path, Snapshot(document, View(), run_of(document)), FigureSettings())
+    return export_file(path, ExportSnapshot(document, View(), run_of(document)), FigureSettings())
 
 
 # --------------------------------------------------------------------------- saving and opening
@@ -187,7 +187,7 @@ def test_numbers_that_a_server_does_not_give_any_more_are_not_in_the_file(
         done = write_saved_document(
             path, each, View(), run, page=(each, View()), replaced=None, may_replace=True
         )
-        assert isinstance(done, WriteResult)
+        assert isinstance(done, FileWriteResult)
         assert done.missing_numbers_notice == (NUMBERS_GONE_NOTICE if lacks else "")
         assert (read(path).document.captured is not None) is (each is document and is_given)
 
@@ -799,7 +799,7 @@ def crashed(tmp_path: Path) -> Document:
 def test_documents_of_a_crash_are_offered(
     windows: WindowManager, crashed: Document, is_wanted: bool, qtbot: QtBot
 ) -> None:
-    windows.begin(None, None)
+    windows.open_first_window(None, None)
     hand = Hand(qtbot, windows.all[0])
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
@@ -825,7 +825,7 @@ def test_a_requested_document_stays_in_front_of_recovered_ones(
         path = tmp_path / "weights.npy"
         np.save(path, np.eye(2))
         document = open_as_document(path, document)[0].document
-    windows.begin(SavedDocument(document, View()), path)
+    windows.open_first_window(SavedDocument(document, View()), path)
     hand = Hand(qtbot, windows.all[0])
     hand.until(lambda: bool(hand.boxes()))
     answer(hand, "Recover")
@@ -869,14 +869,14 @@ def test_a_window_continues_while_what_a_crash_left_is_read(
     (left,) = find_crash_recovery_files(recovery())
     hand.window.controllers.recovery_prompt.offer([left])
     hand.until(lambda: bool(hand.boxes()))
-    begun, goes_on, read = Event(), Event(), RecoveredDocument.read
+    begun, goes_on, read = Event(), Event(), CrashRecoveryFile.read
 
-    def held(given: RecoveredDocument) -> SavedDocument:
+    def held(given: CrashRecoveryFile) -> SavedDocument:
         begun.set()
         assert goes_on.wait(PATIENCE_MS / 1000)
         return read(given)
 
-    monkeypatch.setattr(RecoveredDocument, "read", held)
+    monkeypatch.setattr(CrashRecoveryFile, "read", held)
     answer(hand, "Recover")
     hand.until(begun.is_set)
     assert hand.window.statusBar().currentMessage() == "Opening…"
@@ -967,7 +967,7 @@ def test_the_last_document_is_reopened(
     app_settings.save_last_file(
         written(tmp_path / f"a{DOCUMENT_SUFFIX}", Document(text="open last"))
     )
-    windows.begin(None, None)
+    windows.open_first_window(None, None)
     hand = Hand(qtbot, windows.all[0])
     hand.until(lambda: hand.chips == ("open", "last"))
     hand.window.close()
@@ -975,7 +975,7 @@ def test_the_last_document_is_reopened(
 
 
 def test_nothing_asked_for_is_the_starting_document(windows: WindowManager, qtbot: QtBot) -> None:
-    windows.begin(None, None)
+    windows.open_first_window(None, None)
     hand = Hand(qtbot, windows.all[0])
     hand.settle()
     assert hand.window.workspace.document == default_document()
@@ -1004,7 +1004,7 @@ def test_requested_documents_take_precedence_over_the_last_document(
     """An option counts as given even if its value is the default."""
 
     def show(saved: SavedDocument | None, path: Path | None) -> int:
-        windows.begin(saved, path)
+        windows.open_first_window(saved, path)
         return 0
 
     app_settings.save_last_file(

@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QSpinBox
 
 from tests.support.window_input import PATIENCE_MS
-from visualizer.models import long_text_reading
+from visualizer.models import long_text_runner
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import StepSize
 from visualizer.shell.screen_presenter import ScreenPresenter
@@ -31,7 +31,7 @@ TEXT = "the cat sat on the mat and the dog ran to a log"
 @pytest.fixture
 def long(model_window: Hand, monkeypatch: pytest.MonkeyPatch) -> Hand:
     """Open a window in which a model has processed a text in blocks."""
-    monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
+    monkeypatch.setattr(long_text_runner, "MAX_FULL_MATRIX_BYTES", 0)
     model_window.type_sentence(TEXT)
     model_window.settle()
     return model_window

@@ -226,7 +226,7 @@ def test_a_pane_that_closes_leaves_the_focus_to_the_heatmaps(hand: Hand) -> None
 def test_the_ring_moves_and_hides_with_what_it_is_around(hand: Hand) -> None:
     ring, bar = hand.window.focus_ring, hand.window.settings_bar
     hand.window.resize(1280, 600)
-    bar.open_more()
+    bar.open_other_settings()
     last = bar.rows["dtype"].control.focusProxy()
     assert last
     last.setFocus(Qt.FocusReason.TabFocusReason)

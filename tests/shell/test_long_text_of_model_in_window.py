@@ -17,7 +17,7 @@ from visualizer.features.mask_editor import presenter as mask_edit
 from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
 from visualizer.file_opening import read_file
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.models import long_text_reading
+from visualizer.models import long_text_runner
 from visualizer.session.document import Document
 from visualizer.session.head_order import HeadOrder
 
@@ -33,7 +33,7 @@ TEXT = "the cat sat on the mat and the dog ran to a log"
 @pytest.fixture
 def long(model_window: Hand, monkeypatch: pytest.MonkeyPatch) -> Hand:
     """Open a window in which a model has processed a text in blocks."""
-    monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
+    monkeypatch.setattr(long_text_runner, "MAX_FULL_MATRIX_BYTES", 0)
     hand = model_window
     hand.type_sentence(TEXT)
     hand.settle()

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.window_input import Hand
-    from visualizer.features.layer_overview.widget import LayerOverviewPage
+    from visualizer.features.layer_overview.widget import LayerOverviewPane
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # libraries warn about small models
 
@@ -151,10 +151,10 @@ def test_it_reads_what_is_typed(model_window: Hand, folder: Path) -> None:
     assert hand.window.workspace.run is run
 
 
-def open_layers(hand: Hand) -> LayerOverviewPage:
+def open_layers(hand: Hand) -> LayerOverviewPane:
     """Bring the overview of all layers to the front."""
     hand.window.docks.open("Layers")
-    pane: LayerOverviewPage = hand.window.panes["Layers"]
+    pane: LayerOverviewPane = hand.window.panes["Layers"]
     hand.until(pane.isVisible)
     hand.settle()
     return pane

@@ -19,7 +19,7 @@ from visualizer.attention.spec import BooleanMatrix, Device, NumberMatrix
 from visualizer.documents.open_document import (
     MAX_LINE_CHARACTERS,
     MAX_TEXT_CHARACTERS,
-    permitted_start,
+    longest_permitted_prefix,
 )
 from visualizer.session.document import Document, LineSplit, truncate_text_to_tokens
 
@@ -123,9 +123,11 @@ def test_a_novel_offers_its_beginning_up_to_a_word(hand: Hand) -> None:
     hand.paste_sentence(line * 12 + "longer words follow")
     assert "The text has 600,019 characters" in hand.text_problem
     assert hand.text_problem.endswith("Use the first 599,999 characters")
-    assert permitted_start(line * 11 + "word " * 9_999 + "longer") == (line * 12).strip()[:-5]
     assert (
-        permitted_start("x\n" * MAX_TEXT_CHARACTERS)
+        longest_permitted_prefix(line * 11 + "word " * 9_999 + "longer") == (line * 12).strip()[:-5]
+    )
+    assert (
+        longest_permitted_prefix("x\n" * MAX_TEXT_CHARACTERS)
         == ("x\n" * MAX_TEXT_CHARACTERS)[: MAX_TEXT_CHARACTERS - 1]
     )
     hand.window.controllers.setup_controller.report_long_text("It is too long.", "the first part")
@@ -139,7 +141,7 @@ def test_more_tokens_than_allowed(hand: Hand) -> None:
     board, before = hand.shown, hand.sentence.toPlainText()
     hand.paste_sentence("x" * 1_000_000)
     assert "The text has 1,000,000 characters" in hand.text_problem
-    assert permitted_start("x" * 1_000_000) == "x" * MAX_LINE_CHARACTERS
+    assert longest_permitted_prefix("x" * 1_000_000) == "x" * MAX_LINE_CHARACTERS
     hand.paste_sentence("x" * (MAX_LINE_CHARACTERS + 1))
     assert "A line has 100,001 characters" in hand.text_problem
     assert hand.text_problem.endswith("Use the first 100,000 characters")

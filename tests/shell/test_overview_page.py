@@ -16,7 +16,7 @@ from visualizer.features.layer_overview.presenter import LAYERS_PANEL
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.head_order import HeadOrder
-from visualizer.session.pane_spec import Area
+from visualizer.session.pane_spec import PaneArea
 from visualizer.shell.pane_table import PANES
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
     from tests.support.window_fixtures import Open
-    from visualizer.features.layer_overview.widget import LayerOverviewPage
+    from visualizer.features.layer_overview.widget import LayerOverviewPane
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # libraries warn about small models
 SHIFT = Qt.KeyboardModifier.ShiftModifier
@@ -52,8 +52,8 @@ def captured(hand: Hand) -> Hand:
     return hand
 
 
-def overview(hand: Hand) -> LayerOverviewPage:
-    page: LayerOverviewPage = hand.window.panes["Layers"]
+def overview(hand: Hand) -> LayerOverviewPane:
+    page: LayerOverviewPane = hand.window.panes["Layers"]
     return page
 
 
@@ -254,5 +254,5 @@ def test_heads_of_a_large_model_are_all_visible(open_window: Open, qtbot: QtBot)
 
 
 def test_only_one_pane_is_in_the_centre() -> None:
-    assert [pane.id for pane in PANES if pane.area is Area.CENTRE] == ["Layers"]
-    assert all(bool(pane.subject) == (pane.area is Area.CENTRE) for pane in PANES)
+    assert [pane.id for pane in PANES if pane.area is PaneArea.CENTRE] == ["Layers"]
+    assert all(bool(pane.subject) == (pane.area is PaneArea.CENTRE) for pane in PANES)

@@ -230,8 +230,8 @@ def test_heads_are_measured_when_that_is_requested(
     use_usual_limits()
     whole = compute_run(run.texts, run.trace.spec)
     assert not whole.trace.is_blockwise
-    measures = run.trace.measured("weights", run.texts)
-    wanted = whole.trace.measured("weights", run.texts)
+    measures = run.trace.head_measures("weights", run.texts)
+    wanted = whole.trace.head_measures("weights", run.texts)
     for name in HeadMeasures.__struct_fields__:
         found = getattr(measures, name)
         np.testing.assert_allclose(found, getattr(wanted, name), rtol=1e-5, err_msg=name)

@@ -28,12 +28,17 @@ from tests.support.hostile_markup import (
     tip_at,
 )
 from tests.support.window_input import Hand, words
-from visualizer.api.notebook_values import Explained
+from visualizer.api.notebook_display import ExplainedValue
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.documents import recent_files
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.writers import export_file
-from visualizer.features.explain.presenter import CELL_PANEL, CellPanel, CellTextPiece, TermLine
+from visualizer.features.explain.presenter import (
+    CELL_PANEL,
+    CellExplanationPanel,
+    TermFactor,
+    TermLine,
+)
 from visualizer.features.explain.widget import ExplainPane
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -159,11 +164,11 @@ def test_every_part_of_what_is_said_of_a_cell_is_escaped(application: QApplicati
     pane = ExplainPane()
     term = TermLine(
         BOLD,
-        (CellTextPiece(FILE), CellTextPiece(BOLD, Cell("weights", (0, 0, 0)))),
+        (TermFactor(FILE), TermFactor(BOLD, Cell("weights", (0, 0, 0)))),
         FILE,
         is_chosen=True,
     )
-    readout = CellPanel(BOLD, "", "0.5", FILE, (term,), FILE, BOLD, False, (FILE,))
+    readout = CellExplanationPanel(BOLD, "", "0.5", FILE, (term,), FILE, BOLD, False, (FILE,))
     pane.show_cell(readout, LIGHT)
     assert rich(pane) == []
     for part in (pane.heading, pane.value, pane.terms):
@@ -393,7 +398,7 @@ def test_notebook_output_is_escaped(captured: Hand) -> None:
     captured.until(lambda: is_hostile(captured.said))
     readout = captured.window.workspace.screen.panel(CELL_PANEL)
     assert readout
-    shown = Explained(readout, 0.5)._repr_html_()
+    shown = ExplainedValue(readout, 0.5)._repr_html_()
     assert is_hostile(shown)
     assert is_escaped(shown)
     assert shown.count("<b>") == 2  # one for each of the two tokens

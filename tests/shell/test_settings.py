@@ -18,7 +18,7 @@ from tests.support.window_input import CONTROL, Hand
 from visualizer import app
 from visualizer.attention.spec import Device
 from visualizer.session.document import Document, default_document
-from visualizer.session.pane_spec import Area
+from visualizer.session.pane_spec import PaneArea
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourMapKind, maps_of_kind
 from visualizer.shell.pane_docks import DEFAULT_WIDTHS_PX
@@ -120,7 +120,7 @@ def test_the_text_grows_immediately_and_at_the_next_start(hand: Hand) -> None:
     assert hand.window.settings_bar.sentence.fontMetrics().height() > 1.3 * before
     QApplication.processEvents()
     explain = hand.window.docks.by_id["Explain"]
-    assert explain.width() >= 1.4 * DEFAULT_WIDTHS_PX[Area.RIGHT]
+    assert explain.width() >= 1.4 * DEFAULT_WIDTHS_PX[PaneArea.RIGHT]
     switch = dialog.autosave
     assert switch.width() >= switch.sizeHint().width()  # the dialog has also grown
     QApplication.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont))

@@ -37,7 +37,7 @@ LEFT = Qt.MouseButton.LeftButton
 @pytest.fixture
 def hand(windows: WindowManager, qtbot: QtBot) -> Hand:
     """Return a hand for a window at the first start."""
-    windows.begin(None, None)
+    windows.open_first_window(None, None)
     window = windows.all[0]
     window.resize(1280, 800)
     qtbot.waitExposed(window)
@@ -85,7 +85,7 @@ def test_the_page_closed_for_good_stays_away(hand: Hand, windows: WindowManager)
     page.show_at_start_box.setFocus()
     hand.key(Qt.Key.Key_Space)
     assert not app_settings.shows_start_page()
-    windows.begin(None, None)
+    windows.open_first_window(None, None)
     assert len(windows.all) == 2
     assert windows.all[1].controllers.start_page.page is None
     assert hand.window.controllers.start_page.page is page
@@ -123,7 +123,7 @@ def test_a_document_comes_without_the_page(
     saved = None if given == "last" else SavedDocument(document, View())
     if given == "last":
         app_settings.save_last_file(path)
-    windows.begin(saved, path if given == "file" else None)
+    windows.open_first_window(saved, path if given == "file" else None)
     hand = Hand(qtbot, windows.all[0])
     hand.until(lambda: hand.chips == ("of", "mine"))
     assert hand.window.controllers.start_page.page is None
@@ -224,7 +224,7 @@ def test_a_recent_document_is_opened(windows: WindowManager, qtbot: QtBot, tmp_p
     path = tmp_path / f"R&D <b>{DOCUMENT_SUFFIX}"
     path.write_bytes(document_bytes(Document(text="seen before"), View()))
     recent_files.add_recent_file(app_settings.user_data_folder(), path)
-    windows.begin(None, None)
+    windows.open_first_window(None, None)
     hand = Hand(qtbot, windows.all[0])
     (button,) = page_of(hand.window).recent
     assert button.text() == f"R&&D <b>{DOCUMENT_SUFFIX}"

@@ -16,11 +16,11 @@ import visualizer
 from tests.support.background_work import is_work_pending
 from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
-from visualizer.features.model_generation.continued_text import ContinuedText
 from visualizer.features.model_generation.controller import TOKEN_EDITS_ERROR
 from visualizer.features.model_generation.presenter import MODEL_REQUIRED, SPLIT_CHANGED_NOTICE
+from visualizer.features.model_generation.text_generator import TextGenerator
 from visualizer.generation.generation_tree import ROOT_NODE
-from visualizer.language.sampling import Sampling
+from visualizer.language.sampling import SamplingSettings
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind
 from visualizer.progress import check_cancelled
 
@@ -77,7 +77,7 @@ class Continuing:
             )
 
     def greedily(self, count: int) -> None:
-        self.controller.set_sampling(Sampling(0.0))
+        self.controller.set_sampling(SamplingSettings(0.0))
         self.rest()
         self.pane.steps.setValue(count)
         self.click(self.pane.generation.run_button)
@@ -321,7 +321,7 @@ def test_reading_of_an_earlier_text_is_stopped(
             check_cancelled()
 
     with monkeypatch.context() as patched:
-        patched.setattr(ContinuedText, "sample_token", draw_on)
+        patched.setattr(TextGenerator, "sample_token", draw_on)
         controller.sample()
         hand.until(has_begun.is_set)
         hand.type_sentence("a dog ran")
@@ -348,7 +348,7 @@ def test_too_long_a_text_is_rejected_in_a_sentence(continuing: Continuing) -> No
     assert continuing.pane.problem.isVisible()
     assert len(continuing.controller.tree.tokens) == 67
     before = controller.panel.bars.bars
-    controller.set_sampling(Sampling(1.75))  # the bars of the tokens up to this one follow
+    controller.set_sampling(SamplingSettings(1.75))  # the bars of the tokens up to this one follow
     continuing.rest()
     assert controller.panel.bars.bars != before
 
@@ -365,7 +365,7 @@ def test_failures_of_an_earlier_text_are_not_reported_for_the_next(
         raise ZeroDivisionError("of all things")
 
     with monkeypatch.context() as patched:
-        patched.setattr(ContinuedText, "sample_token", fail)
+        patched.setattr(TextGenerator, "sample_token", fail)
         controller.sample()
         hand.until(has_begun.is_set)
         hand.type_sentence("a dog ran")
@@ -409,8 +409,8 @@ def test_the_pane_shows_attention(continuing: Continuing) -> None:
 def test_the_text_is_given_as_a_message(hand: Hand, chat_folder: Path) -> None:
     continuing = Continuing(hand, chat_folder)
     strip = hand.window.panes["Tokens"].strip
-    assert strip.tip(0) == "<s>, token 1 (BOS: start of the text)"
-    assert strip.tip(1) == "the, token 2"
+    assert strip.tooltip_text(0) == "<s>, token 1 (BOS: start of the text)"
+    assert strip.tooltip_text(1) == "the, token 2"
     by_id = hand.window.actions_.by_id
     by_id["model_generation.toggle_chat"].trigger()
     hand.settle()
@@ -420,7 +420,7 @@ def test_the_text_is_given_as_a_message(hand: Hand, chat_folder: Path) -> None:
     assert run
     assert run.texts == (words,)
     assert by_id["model_generation.toggle_chat"].isChecked()
-    assert strip.tip(8) == "</s>, token 9 (EOS: end of the text)"
+    assert strip.tooltip_text(8) == "</s>, token 9 (EOS: end of the text)"
     continuing.controller.pick(9)
     continuing.rest()
     hand.until(lambda: continuing.controller.panel.can_use_as_text)  # to enable its command

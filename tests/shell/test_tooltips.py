@@ -97,7 +97,7 @@ def complaints(hand: Hand) -> set[str]:
 @pytest.mark.slow
 def test_tooltips_add_something_and_name_the_shortcuts(hand: Hand) -> None:
     window = hand.window
-    window.settings_bar.open_more()
+    window.settings_bar.open_other_settings()
     for pane in PANES:
         if pane.id != "Lesson":
             window.docks.by_id[pane.id].show()

@@ -17,7 +17,7 @@ from visualizer import app
 from visualizer.attention import run as attention_run
 from visualizer.attention.settings import SETTINGS, SettingKind
 from visualizer.attention.spec import BlockKind, MaskKind
-from visualizer.models import long_text_reading
+from visualizer.models import long_text_runner
 from visualizer.shell.screen_presenter import ScreenPresenter
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def test_a_sentence_typed_over_a_text_stays_whole(
     count: int,
 ) -> None:
     hand, window = delayed_hand, delayed_hand.window
-    for module in (attention_run, long_text_reading):  # the long text is processed in blocks
+    for module in (attention_run, long_text_runner):  # the long text is processed in blocks
         monkeypatch.setattr(module, "MAX_FULL_MATRIX_BYTES", 2**20)
     if is_model:
         window.controllers.document_controller.open(roomy_model_folder)
@@ -164,7 +164,7 @@ def test_a_number_that_is_stepped_counts_every_step(
         workspace.set("d_in", 4)  # this also changes the output size
     hand.settle()
     box: QAbstractSpinBox = getattr(hand.window.settings_bar.rows[name].control, "box")  # noqa: B009
-    hand.window.settings_bar.open_more()
+    hand.window.settings_bar.open_other_settings()
     box.setFocus()
     before = workspace.document.get(name)
     QTest.keyClick(box, Qt.Key.Key_Up)

@@ -16,7 +16,7 @@ from tests.support.stale_panels import stale_panels
 from tests.support.waiting import wait_until
 from tests.support.window_input import PATIENCE_MS, Hand
 from visualizer.export.figure_settings import FigureSettings
-from visualizer.models import long_text_reading, long_text_vectors
+from visualizer.models import long_text_runner, long_text_vectors
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ TEXT = "the cat sat on the mat and the dog ran to a log"
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Store the vectors of every text in a file, and return the file's folder."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
+    monkeypatch.setattr(long_text_runner, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(long_text_vectors, "MAX_MEMORY_BYTES", 0)
     return tmp_path / "attention-visualizer"
 

@@ -65,12 +65,12 @@ def test_a_model_of_the_command_line_is_opened_in_the_window(
     windows: WindowManager, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     def show(saved: SavedDocument, path: Path) -> int:
-        windows.begin(saved, path)
+        windows.open_first_window(saved, path)
         return 0
 
     monkeypatch.setattr(app, "show_window", show)
     assert (
-        app.process_document(
+        app.open_or_export_document(
             create_parser().parse_args([str(tiny_model_folder), "--text", "a cat"])
         )
         == 0
@@ -92,7 +92,7 @@ def test_a_folder_that_holds_no_model_is_rejected_before_a_window_opens(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "config.json").write_text("{", encoding="utf-8")
-    assert app.process_layers(create_parser().parse_args([str(tmp_path)])) == 2
+    assert app.open_or_export_layers(create_parser().parse_args([str(tmp_path)])) == 2
     assert capsys.readouterr().err.endswith(
         "FILE: “config.json” is damaged: it is not valid JSON.\n"
     )

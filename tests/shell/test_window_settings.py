@@ -17,7 +17,7 @@ from tests.damage import spoil_settings
 from tests.support.examples import others_slow
 from visualizer import app
 from visualizer.documents.recent_files import add_recent_file
-from visualizer.session.pane_spec import Area
+from visualizer.session.pane_spec import PaneArea
 from visualizer.shell.pane_docks import tab_stops
 from visualizer.shell.pane_table import PANES
 from visualizer.shell.window_manager import WindowManager
@@ -47,7 +47,7 @@ def open_window(open_window: Open) -> Open:
     return partial(open_window, size=None)
 
 
-DOCKED = tuple(pane for pane in PANES if pane.area is not Area.CENTRE)
+DOCKED = tuple(pane for pane in PANES if pane.area is not PaneArea.CENTRE)
 AT_FIRST = {pane.id: not pane.is_open for pane in DOCKED if pane.id != "Lesson"}
 """Whether each pane is hidden, by id."""
 
@@ -211,7 +211,7 @@ def test_stored_files_are_private() -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such permissions on Windows")
 def test_a_program_that_starts_keeps_it_so(application: QApplication) -> None:
-    windows = WindowManager(app.window_services())
+    windows = WindowManager(app.create_window_services())
     assert stat.S_IMODE(app_settings.user_data_folder().stat().st_mode) == 0o700
     add_recent_file(app_settings.user_data_folder(), Path("a"))
     recent = app_settings.user_data_folder() / "recent.json"

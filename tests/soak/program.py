@@ -23,7 +23,7 @@ from tests.soak.loaded_modules import load_all
 from tests.soak.monkey import Monkey
 from tests.soak.served_model import ModelServer
 from tests.soak.watch import Watch
-from visualizer.app import clear_own_clipboard, make_application, window_services
+from visualizer.app import clear_own_clipboard, create_window_services, make_application
 from visualizer.documents.document_file import SavedDocument, document_bytes, read_document
 from visualizer.documents.recovery_file import find_crash_recovery_files
 from visualizer.errors import InputError
@@ -93,7 +93,7 @@ class Run:
             self._unsaved.mkdir()
         self._find_unsaved()
         self._server = ModelServer(place / "documents" / SERVED_MODEL)
-        self._manager = WindowManager(window_services())
+        self._manager = WindowManager(create_window_services())
         self._monkey = Monkey(self._chance, place / "documents", self._manager, self._server)
         self._monkey.tell = lambda what: _tell(f"{BEGINS}{what}")
         self.watch.may_lack_memory = lambda: self._monkey.faults.is_memory_limited
@@ -118,7 +118,7 @@ class Run:
         self._arm()
         while not self.is_over:
             if not self._manager.all and not self._is_lab_open:
-                self._manager.begin(SavedDocument(Document(), View()), None)
+                self._manager.open_first_window(SavedDocument(Document(), View()), None)
             QCoreApplication.exec()
         self._rest()
         self._is_resting = True

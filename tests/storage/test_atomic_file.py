@@ -22,7 +22,7 @@ from visualizer.attention.spec import Dtype
 from visualizer.errors import InputError
 from visualizer.export.data.data_writers import write_npz
 from visualizer.storage.atomic_file import write_atomically
-from visualizer.storage.link_safe_folder import LinkSafeFolder, make_private_folder
+from visualizer.storage.symlink_safe_folder import SymlinkSafeFolder, make_private_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -393,7 +393,7 @@ def test_where_there_are_no_locks_it_is_written_and_nothing_removed(
 
 @pytest.mark.skipif(os.name == "nt", reason="no such permissions on Windows")
 def test_what_is_in_a_private_folder_is_private(tmp_path: Path) -> None:
-    folder = LinkSafeFolder(tmp_path / "home", "inner", is_private=True)
+    folder = SymlinkSafeFolder(tmp_path / "home", "inner", is_private=True)
     folder.make()
     write_atomically(folder.file("a"), content(b""))
     folder.file("b").touch()

@@ -11,7 +11,6 @@ import pytest
 
 from visualizer import app
 from visualizer.storage.file_lock import FileLock
-from visualizer.storage.link_safe_folder import make_private_folder
 from visualizer.storage.program_folders import (
     cache_folder,
     data_folder,
@@ -20,6 +19,7 @@ from visualizer.storage.program_folders import (
     move_old_folders,
     settings_path,
 )
+from visualizer.storage.symlink_safe_folder import make_private_folder
 from visualizer.widgets import app_settings
 from visualizer.widgets.theme import ColourScheme
 

@@ -14,13 +14,13 @@ from visualizer.attention.run import Run, run
 from visualizer.attention.spec import (
     PROJECTION_LAYERS,
     Activation,
-    Arrangement,
     AttentionSpec,
     BlockKind,
     BooleanMatrix,
     Device,
     DropoutMode,
     Dtype,
+    HeadArrangement,
     MaskKind,
     MaskRoute,
     NormalisationKind,
@@ -107,7 +107,7 @@ def own_weights(draw: st.DrawFn, spec: AttentionSpec) -> tuple[tuple[str, Number
     width, hidden = spec.width, spec.d_ff or 4 * spec.d_in
     is_free = spec.projection is Projection.NONE
     sizes = {} if is_free else dict.fromkeys(PROJECTION_LAYERS, (spec.d_in, width))
-    if sizes and spec.arrangement is Arrangement.SPLIT and spec.key_value_heads:
+    if sizes and spec.arrangement is HeadArrangement.SPLIT and spec.key_value_heads:
         shared = (spec.d_in, width // spec.heads * spec.key_value_heads)
         sizes |= {"W_key": shared, "W_value": shared}
     if spec.output_projection:
@@ -167,7 +167,7 @@ def specs(
         "key_value_heads", st.sampled_from([0, *(n for n in range(1, heads + 1) if heads % n == 0)])
     )
     columns = st.integers(1, 3)
-    if pick("arrangement", st.sampled_from(Arrangement)) is Arrangement.SPLIT:
+    if pick("arrangement", st.sampled_from(HeadArrangement)) is HeadArrangement.SPLIT:
         columns = columns.map(lambda each: each * heads)
     is_free = pick("projection", st.sampled_from(Projection)) is Projection.NONE
     if has_block:
@@ -199,9 +199,9 @@ def _pick_block_sizes(
 ) -> None:
     """Draw sizes that are valid for a block: all heads together are as wide as the input."""
     if is_free and drawn["heads"] > 1:
-        drawn["arrangement"] = Arrangement.SPLIT
+        drawn["arrangement"] = HeadArrangement.SPLIT
         pick("d_in", st.integers(1, 2).map(lambda each: each * drawn["heads"]))
-    elif drawn["arrangement"] is Arrangement.STACKED:
+    elif drawn["arrangement"] is HeadArrangement.STACKED:
         d_out = pick("d_out", columns)
         drawn["d_in"] = d_out * drawn["heads"]
     else:

@@ -12,7 +12,7 @@ from PySide6.QtCore import QCoreApplication, QEvent
 
 from tests.benchmarks.children import hand_over
 from tests.benchmarks.stand import application, linger
-from visualizer.app import window_services
+from visualizer.app import create_window_services
 from visualizer.session.document import Document
 from visualizer.session.newest_request_worker import IDLE_DELAY_S
 from visualizer.shell.window_manager import WindowManager
@@ -43,7 +43,7 @@ def main(times: int) -> dict[str, Any]:
     """
     taken: list[int] = []
     with application():
-        manager = WindowManager(window_services())
+        manager = WindowManager(create_window_services())
         first = _closed(manager, 1)
         thresholds = gc.get_threshold()
         gc.set_threshold(NEVER, NEVER, NEVER)  # everything must be freed without a collection

@@ -46,7 +46,7 @@ def main(lines: int) -> None:
                 timer.timeout.connect(Listener().listen)
                 ended += 1
             linger(0)
-        worker.leave()
+        worker.abandon()
         join_abandoned_workers()
         print(done == [lines], ended > 0)  # noqa: T201 - read by the test
 

@@ -141,7 +141,7 @@ def tensor(chance: random.Random, run: Path) -> None:
 
 
 def _rewritten(run: Path, change: Callable[[dict[str, torch.Tensor], bytes], Any]) -> None:
-    path = RunFolder(run).checkpoint.path
+    path = RunFolder(run).checkpoint_file.path
     content = path.read_bytes()
     said = read_metadata(content)["checkpoint"].encode()
     tensors, spoiled = change(load(content), said)

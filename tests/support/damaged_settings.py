@@ -44,12 +44,12 @@ def store(made: QMainWindow) -> Path:
     for keys in (app_settings.MAIN_WINDOW, app_settings.LAB_WINDOW):
         app_settings.save_window(made, keys)
     for key in (app_settings.ACROSS, app_settings.MIDDLE, app_settings.RIGHT):
-        app_settings.save_sizes(key, [200, 300, 400])
+        app_settings.save_splitter_sizes(key, [200, 300, 400])
     app_settings.save_file_dialog(made.findChildren(QFileDialog)[0])
     app_settings.save_scheme(ColourScheme.DARK)
     app_settings.save_last_file(Path("a.attention"))
-    app_settings.save_last_run("run")
-    app_settings.save_collapsed(frozenset({"left"}))
+    app_settings.save_last_lab_run("run")
+    app_settings.save_collapsed_sections(frozenset({"left"}))
     app_settings.save_text_size(115)
     app_settings.save_colour_map("viridis", ColourMapKind.SEQUENTIAL)
     app_settings.save_device(Device.CPU)
@@ -85,12 +85,12 @@ def read_all(made: QMainWindow) -> bool:
         is_restored = app_settings.restore_window(made, keys)
     app_settings.restore_file_dialog(made.findChildren(QFileDialog)[0])
     for key in (app_settings.ACROSS, app_settings.MIDDLE, app_settings.RIGHT):
-        assert all(size >= 0 for size in app_settings.load_sizes(key))
+        assert all(size >= 0 for size in app_settings.load_splitter_sizes(key))
     for load in (
         app_settings.load_scheme,
         app_settings.load_last_file,
-        app_settings.load_last_run,
-        app_settings.load_collapsed,
+        app_settings.load_last_lab_run,
+        app_settings.load_collapsed_sections,
         app_settings.load_text_size,
         app_settings.load_colour_maps,
         app_settings.load_device,

@@ -73,10 +73,10 @@ class Fake:
     def folder_says_stop(self) -> bool:
         with suppress(OSError):
             if hasattr(self, "lock") and self.state == "running":
-                self.folder.stop.unlink()
+                self.folder.stop_file.unlink()
                 return True
-            if hasattr(self, "lock") and self.folder.stop.exists():
-                self.folder.stop.append(IDLE_STOP_CONTENT)
+            if hasattr(self, "lock") and self.folder.stop_file.exists():
+                self.folder.stop_file.append(IDLE_STOP_CONTENT)
                 return True
         return False
 
@@ -161,10 +161,10 @@ class Fake:
 
     def hold(self) -> None:
         if not hasattr(self, "lock"):
-            self.lock = FileLock(self.folder.lock.path)
+            self.lock = FileLock(self.folder.lock_file.path)
             self.folder.remove_leftovers()
             # Orders of other processes are leftovers. If its own orders are missing, it stops.
-            self.folder.orders.unlink(missing_ok=not self.goes_on)
+            self.folder.orders_file.unlink(missing_ok=not self.goes_on)
 
     def hear_run(self) -> None:
         self.hold()
@@ -234,8 +234,8 @@ class Fake:
                 f"{at},{3 / (1 + at / 50)!r},,0.001,{at / 100:.3f}\n" for at in range(self.step)
             ]
             text = "step,training,validation,rate,seconds\n" + "".join(lines)
-            self.folder.losses.path.write_text(text)
-            self.folder.stop.unlink(missing_ok=True)
+            self.folder.losses_file.path.write_text(text)
+            self.folder.stop_file.unlink(missing_ok=True)
             self.lock.release()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from visualizer.models import chunked_prefill, long_text_reading, long_text_recorder
+from visualizer.models import chunked_prefill, long_text_recorder, long_text_runner
 from visualizer.progress import check_cancelled
 from visualizer.session import newest_request_worker
 
@@ -39,6 +39,6 @@ class HeldReading:
 
 def read_few_tokens_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Process every text as a long text, with 4 tokens per chunk, and report all progress."""
-    monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", 0)
+    monkeypatch.setattr(long_text_runner, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(chunked_prefill, "TOKENS_PER_CHUNK", 4)
     monkeypatch.setattr(newest_request_worker, "PROGRESS_INTERVAL_S", 0)

@@ -94,7 +94,7 @@ class HostilePeer:
             if self.signer is None:
                 self.greet()
             assert self.signer
-            signed = self.signer.header(path, body)
+            signed = self.signer.sign_request(path, body)
         lines = [f"POST {path} HTTP/1.1", "host: a", f"{SIGNATURE_HEADER}: {signed}", *headers]
         if not any("transfer-encoding" in line or "content-length" in line for line in headers):
             lines.append(f"content-length: {len(body)}")

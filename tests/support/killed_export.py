@@ -30,7 +30,7 @@ from visualizer.export.figure_settings import FigureExtent, FigureSettings, Film
 from visualizer.export.writers import export_file
 from visualizer.file_opening import EXPORT_VIEW
 from visualizer.session.document import Document
-from visualizer.session.exportable_snapshot import Snapshot
+from visualizer.session.export_snapshot import ExportSnapshot
 from visualizer.session.timeline import StepSize
 from visualizer.session.worker_jobs import compute
 
@@ -53,7 +53,7 @@ class Exported(Struct, frozen=True, eq=False):
         Possible numbers of rows in a table.
     """
 
-    snapshots: tuple[Snapshot, Snapshot]
+    snapshots: tuple[ExportSnapshot, ExportSnapshot]
     weights: int
     rows: tuple[int, ...]
     suffixes: tuple[str, ...]
@@ -68,7 +68,7 @@ class Exported(Struct, frozen=True, eq=False):
 def short_texts() -> Exported:
     """Return documents with short texts, whose matrices are stored."""
     documents = [Document(text=text) for text in ("one two three four", "five six seven eight")]
-    one, other = (Snapshot(each, EXPORT_VIEW, compute(each, None)) for each in documents)
+    one, other = (ExportSnapshot(each, EXPORT_VIEW, compute(each, None)) for each in documents)
     rows = (sum((4 * 4, 4 * 4, 4 * 1)) * 2,)
     return Exported((one, other), 2 * 4 * 4, rows, tuple(WHOLE), (LOOK,))
 

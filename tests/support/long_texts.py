@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from visualizer import app
 from visualizer.attention import run as attention_run
 from visualizer.session.document import Document
-from visualizer.session.exportable_snapshot import Snapshot
+from visualizer.session.export_snapshot import ExportSnapshot
 from visualizer.session.view import View
 
 
@@ -19,7 +19,7 @@ def long_text(tokens: int) -> str:
     return " ".join(f"w{number % 7}" for number in range(tokens))
 
 
-def long_shot(tokens: int = 600, view: View | None = None, **settings: Any) -> Snapshot:
+def long_shot(tokens: int = 600, view: View | None = None, **settings: Any) -> ExportSnapshot:
     """Compute a text block by block."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
@@ -27,10 +27,10 @@ def long_shot(tokens: int = 600, view: View | None = None, **settings: Any) -> S
         return held_shot(tokens, view, **settings)
 
 
-def held_shot(tokens: int = 600, view: View | None = None, **settings: Any) -> Snapshot:
+def held_shot(tokens: int = 600, view: View | None = None, **settings: Any) -> ExportSnapshot:
     """Compute the same text as `long_shot`, but store its matrices."""
     document = replace(Document(), text=long_text(tokens))
     for name, value in settings.items():
         document = document.set(name, value)
     view = view or View(stages=frozenset({"weights"}), heads=frozenset({0}), room=128)
-    return Snapshot(document, view, app.compute(document, None))
+    return ExportSnapshot(document, view, app.compute(document, None))

@@ -12,13 +12,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from visualizer.runtime import enable_memory_return
+from visualizer.runtime import fix_mmap_threshold
 
 
 def main(folder: str, text: str, file: str, group: str = "") -> None:
     if group:
         Path(group).write_text(str(os.getpid()), encoding="ascii")
-    enable_memory_return()
+    fix_mmap_threshold()
     import numpy as np
 
     from visualizer.attention.spec import Device

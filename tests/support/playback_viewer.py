@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QImage
 
     from tests.support.window_input import Hand
-    from visualizer.features.playback.presenter import PlaybackBarState
+    from visualizer.features.playback.presenter import PlaybackPanel
     from visualizer.session.timeline import PlaybackPosition
     from visualizer.shell.window import MainWindow
 
@@ -28,7 +28,7 @@ class Viewer:
         hand.board.setFocus()
 
     @property
-    def shown(self) -> PlaybackBarState:
+    def shown(self) -> PlaybackPanel:
         assert self.bar.shown is not None
         return self.bar.shown[0]
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from visualizer.attention.spec import (
     Activation,
-    Arrangement,
     BlockKind,
     DropoutMode,
+    HeadArrangement,
     MaskKind,
     MaskRoute,
     NormalisationKind,
@@ -91,7 +91,7 @@ def is_allowed(spec: AttentionSpec, query: int, key: int, length: int) -> bool:
 def divisor(spec: AttentionSpec) -> float:
     """Return the divisor of the scores."""
     total = spec.d_in if spec.projection is Projection.NONE else spec.d_out
-    d_head = total / spec.heads if spec.arrangement is Arrangement.SPLIT else total
+    d_head = total / spec.heads if spec.arrangement is HeadArrangement.SPLIT else total
     sizes = {ScaleKind.NONE: 1.0, ScaleKind.D_HEAD: d_head, ScaleKind.D_MODEL: spec.d_in}
     return math.sqrt(sizes[spec.scale]) * spec.temperature
 
@@ -227,7 +227,7 @@ class _Text:
     def head(self, x: Known, layer: str, head: int) -> Known:
         spec = self.spec
         whole = x
-        stacked = spec.arrangement is Arrangement.STACKED
+        stacked = spec.arrangement is HeadArrangement.STACKED
         name = f"heads.{head}.{layer}" if stacked and spec.heads > 1 else layer
         if spec.projection is Projection.UNIFORM:
             whole = _dot("ti,io->to", x, self.weight(name))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from visualizer.attention.run import Run
-    from visualizer.features.explain.presenter import CellPanel
+    from visualizer.features.explain.presenter import CellExplanationPanel
 
 FUNCTIONS = {name.replace(" ", "_"): function for name, function in ACTIVATIONS.items()}
 LEAST_SHOWN = 1e-4
@@ -61,7 +61,7 @@ def rounding(shown: str) -> float:
     return 5e-5 / value if value else 1.0
 
 
-def term_faults(panel: CellPanel, dtype: str) -> Iterator[str]:
+def term_faults(panel: CellExplanationPanel, dtype: str) -> Iterator[str]:
     """Yield a message for each term whose factors do not result in its value."""
     magnified = max([1.0, *(magnification(term.product) for term in panel.terms)])
     for term in panel.terms:
@@ -74,7 +74,7 @@ def term_faults(panel: CellPanel, dtype: str) -> Iterator[str]:
             yield f"{panel.heading}: {term.product} is {product} and not {term.value}"
 
 
-def cell_faults(panel: CellPanel, dtype: str = "float32") -> list[str]:
+def cell_faults(panel: CellExplanationPanel, dtype: str = "float32") -> list[str]:
     """Return a message for each term and value that does not match its factors or terms."""
     if not panel.terms:  # read from a file
         return []

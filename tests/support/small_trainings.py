@@ -43,7 +43,7 @@ QUICK = TrainingSettings(
 
 def rows_of(folder: Path) -> list[LossRow]:
     """Read the losses of a run."""
-    with RunFolder(folder).losses.path.open(encoding="utf-8") as lines:
+    with RunFolder(folder).losses_file.path.open(encoding="utf-8") as lines:
         return parse_rows(lines)
 
 

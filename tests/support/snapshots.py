@@ -11,7 +11,7 @@ from PySide6.QtGui import QColor
 from visualizer import app
 from visualizer.heatmap import colour_mapping
 from visualizer.session.document import Document
-from visualizer.session.exportable_snapshot import Snapshot
+from visualizer.session.export_snapshot import ExportSnapshot
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -24,13 +24,15 @@ HARD = 'Your <b>&" 中文 שלום مرحبا é naïve 😀 ]]> one'
 """Characters that markup or a font may not support."""
 
 
-def shot(text: str = SENTENCE, stages: tuple[str, ...] = ("weights",), **settings: Any) -> Snapshot:
+def shot(
+    text: str = SENTENCE, stages: tuple[str, ...] = ("weights",), **settings: Any
+) -> ExportSnapshot:
     """Compute a text, and show the given stages."""
     document = replace(Document(), text=text)
     for name, value in settings.items():
         document = document.set(name, value)
     view = View(stages=frozenset(stages), room=512)
-    return Snapshot(document, view, app.compute(document, None))
+    return ExportSnapshot(document, view, app.compute(document, None))
 
 
 def numbers(page: FigurePage) -> set[str]:

@@ -153,7 +153,7 @@ def window(request: pytest.FixtureRequest) -> MainWindow:
 @pytest.fixture
 def windows(application: QApplication, qtbot: QtBot) -> Iterator[WindowManager]:
     """The window manager of the program; its windows are closed after the test without a dialog."""
-    made = WindowManager(app.window_services())
+    made = WindowManager(app.create_window_services())
     yield made
     for window in made.all.copy():
         window.controllers.document_controller.abandon()

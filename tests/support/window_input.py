@@ -50,7 +50,7 @@ def leave(area: CellScrollArea, *, at_once: bool = False) -> None:
     QApplication.sendEvent(area.viewport(), QEvent(QEvent.Type.Leave))
     if at_once:
         area.leave_timer.stop()
-        area.forget_pointed()
+        area.clear_hovered_cell()
     wait_until(lambda: not area.leave_timer.isActive(), PATIENCE_MS)
 
 

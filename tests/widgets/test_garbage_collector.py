@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from visualizer import runtime
-from visualizer.runtime import collect_garbage, exclude_from_collection, is_collection_suspended
+from visualizer.runtime import (
+    collect_garbage,
+    exclude_from_garbage_collection,
+    is_garbage_collection_suspended,
+)
 from visualizer.widgets.garbage_collector import GarbageCollector
 
 if TYPE_CHECKING:
@@ -49,9 +53,9 @@ def test_new_objects_are_collected_often_and_old_objects_rarely(
     assert looked_at == [], "there are too few new ones"
     gc.set_threshold(1)
     kept: list[list[object]] = []
-    with exclude_from_collection():
+    with exclude_from_garbage_collection():
         kept += [[] for _ in range(100)]
-        assert is_collection_suspended()
+        assert is_garbage_collection_suspended()
         collector.collect_if_needed()
     gc.unfreeze()
     assert looked_at == []

@@ -51,7 +51,7 @@ def test_a_message_names_the_feature_the_package_and_the_command() -> None:
 IMPORTS_AT_ONCE = {
     "visualizer/export/films/mp4_encoder.py",
     "visualizer/models/lab_transformer.py",
-    "visualizer/models/whole_text_cache.py",
+    "visualizer/models/preallocated_cache.py",
     "visualizer/models/model_server/http_server.py",
 }
 """Modules that import optional packages at the top; other modules import them on demand."""

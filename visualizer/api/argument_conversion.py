@@ -11,9 +11,9 @@ from visualizer.api.argument_validation import (
     CUSTOM_WEIGHT_LAYERS,
     MAX_QUOTED_NAME_LENGTH,
     check_arguments_used,
-    check_names,
     describe_value,
     invalid_argument_error,
+    reject_unknown_names,
     validate_bool,
     validate_boolean_matrix,
     validate_choice,
@@ -35,7 +35,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.spec_validation import check_spec
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import FigureExtent, FigurePaper
+from visualizer.export.figure_settings import FigureExtent, FigureTheme
 from visualizer.export.option_parsing import SIZE_PRESETS, create_figure_settings, parse_figure_size
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.session.document_builder import create_document, normalize_text
@@ -248,7 +248,7 @@ def figure_settings_from_arguments(look: FigureArguments) -> FigureSettings:
     InputError
         If no figure with these arguments can be created.
     """
-    check_names(
+    reject_unknown_names(
         look, FigureArguments.__annotations__, "Unknown keyword argument", "The arguments are"
     )
     given: dict[str, Any] = {name: each for name, each in look.items() if each is not None}
@@ -260,7 +260,7 @@ def figure_settings_from_arguments(look: FigureArguments) -> FigureSettings:
         return create_figure_settings(
             _check_width(given["width"]) if "width" in given else None,
             layout=validate_choice("layout", FigureExtent, given.get("layout", FigureExtent.SHOWN)),
-            theme=validate_choice("theme", FigurePaper, given["theme"])
+            theme=validate_choice("theme", FigureTheme, given["theme"])
             if "theme" in given
             else None,
             dpi=validate_integer("dpi", given["dpi"]) if "dpi" in given else None,
@@ -297,7 +297,9 @@ def document_from_arguments(
     InputError
         If an argument is invalid or would have no effect.
     """
-    check_names(settings, AttendArguments.__annotations__, "Unknown setting", "The settings are")
+    reject_unknown_names(
+        settings, AttendArguments.__annotations__, "Unknown setting", "The settings are"
+    )
     given = {
         name: _convert_setting(name, each) for name, each in settings.items() if each is not None
     }

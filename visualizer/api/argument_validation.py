@@ -33,7 +33,7 @@ from visualizer.attention.spec import (
 from visualizer.attention.stages import stages
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureExtent
-from visualizer.language.sampling import Sampling
+from visualizer.language.sampling import SamplingSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -115,9 +115,9 @@ def validate_seed(value: object) -> int:
     return seed
 
 
-def validate_sampling(temperature: object, top_k: object, top_p: object) -> Sampling:
+def validate_sampling(temperature: object, top_k: object, top_p: object) -> SamplingSettings:
     """Validate the types of sampling settings; `check_sampling` checks their ranges."""
-    return Sampling(
+    return SamplingSettings(
         validate_number("temperature", temperature),
         None if top_k is None else validate_integer("top_k", top_k),
         validate_number("top_p", top_p),
@@ -271,7 +271,7 @@ def _describe_dtype(array: np.ndarray) -> str:
     return kinds.get(array.dtype.kind, f"the type {array.dtype}")
 
 
-def check_names(given: Iterable[str], known: Iterable[str], none: str, are: str) -> None:
+def reject_unknown_names(given: Iterable[str], known: Iterable[str], none: str, are: str) -> None:
     """Reject unknown names of keyword arguments with a message that lists the known names."""
     names = tuple(known)
     for name in given:
@@ -290,7 +290,7 @@ def _uses_random_numbers(spec: AttentionSpec) -> bool:
 def used_weight_names(spec: AttentionSpec) -> tuple[str, ...]:
     """Return the names of the weights and biases that the stages of a spec use."""
     layers = {layer for stage in stages(spec) for layer in stage.parameters}
-    return tuple(name for name in spec.own_sizes if CUSTOM_WEIGHT_LAYERS[name] in layers)
+    return tuple(name for name in spec.custom_weight_sizes if CUSTOM_WEIGHT_LAYERS[name] in layers)
 
 
 def check_arguments_used(
@@ -317,7 +317,7 @@ def check_arguments_used(
     _check_conflicts(given)
     for name in SETTINGS_BY_NAME:
         argument = argument_name(name)
-        sentence = no_effect_reason(spec, name, _word_argument) if argument in given else ""
+        sentence = no_effect_reason(spec, name, _format_argument) if argument in given else ""
         if sentence:
             raise InputError(argument, sentence)
     if "seed" in given and not _uses_random_numbers(spec):
@@ -351,7 +351,7 @@ def argument_name(field: str) -> str:
     return ARGUMENT_NAMES.get(field, field)
 
 
-def _word_argument(field: str, value: object) -> str:
+def _format_argument(field: str, value: object) -> str:
     name = argument_name(field)
     return name if value is None else f'{name}="{value}"'
 

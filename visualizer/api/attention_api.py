@@ -31,7 +31,7 @@ from visualizer.api.argument_validation import (
     validate_sequence,
     validate_string,
 )
-from visualizer.api.notebook_values import Explained, Figure
+from visualizer.api.notebook_display import ExplainedValue, Figure
 from visualizer.api.trained_model import TrainedModel, trained_model
 from visualizer.attention.custom_weights import read_bias, read_weights
 from visualizer.attention.spec import NORM_LAYERS, OWN_BIASES
@@ -48,7 +48,7 @@ from visualizer.session.document_builder import (
     missing_stage_message,
     select_stages_and_heads,
 )
-from visualizer.session.exportable_snapshot import Snapshot
+from visualizer.session.export_snapshot import ExportSnapshot
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.timeline import Playhead
 from visualizer.session.view import View
@@ -140,7 +140,7 @@ def _check_size(trace: Trace, stage: str, part: Index) -> None:
 __all__ = [
     "AttendArguments",
     "Attention",
-    "Explained",
+    "ExplainedValue",
     "Figure",
     "FigureArguments",
     "InputError",
@@ -321,7 +321,7 @@ class Attention:
         """Return the dimensions of a stage, for example ``("head", "query", "key")``."""
         return (*self.run.trace.axes, *self.run.trace.stage(self._check_stage(stage)).dims)
 
-    def explain(self, stage: str, **place: int) -> Explained:
+    def explain(self, stage: str, **place: int) -> ExplainedValue:
         """Explain how a value is computed.
 
         Parameters
@@ -355,7 +355,7 @@ class Attention:
         resolved = resolve_view(self.document, view, self.run)
         panel = head_cell_panel(resolved, cell, is_pinned=False)
         index = (*resolved.leading, *cell.place)
-        return Explained(panel, float(trace.read(stage, index)))
+        return ExplainedValue(panel, float(trace.read(stage, index)))
 
     def figure(
         self,
@@ -412,7 +412,7 @@ class Attention:
                     "heads", "heads has no effect on stages without heads. Remove heads."
                 )
         check_layout(settings.extent, names, rows)
-        return Figure(Snapshot(self.document, view, self.run), settings)
+        return Figure(ExportSnapshot(self.document, view, self.run), settings)
 
     def save(self, *paths: str | Path) -> None:
         """Write files, each in the format of its suffix; see `Figure.save`."""

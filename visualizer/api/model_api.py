@@ -25,7 +25,7 @@ from visualizer.attention.spec import Device, Dtype
 from visualizer.brief_repr import truncate
 from visualizer.errors import InputError
 from visualizer.models.model_source import MAX_HEAD_SCALE, HeadEdit, HeadEditKind
-from visualizer.runtime import enable_memory_return
+from visualizer.runtime import fix_mmap_threshold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -74,7 +74,7 @@ def open_model(
     from visualizer.attention.device import check_available
     from visualizer.models.opened_model import open_model as opened
 
-    enable_memory_return()
+    fix_mmap_threshold()
     place, where = validate_path("path", path), (validate_device(device), validate_dtype(dtype))
     check_available(*where)
     return Model(opened(place, *where, is_from_disk=validate_bool("from_disk", from_disk)))

@@ -14,7 +14,7 @@ from visualizer.api.argument_validation import (
     validate_string,
 )
 from visualizer.api.attention_api import Attention
-from visualizer.api.notebook_values import Overview
+from visualizer.api.notebook_display import Overview
 from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.token_labels import label_tokens
 from visualizer.brief_repr import truncate
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from visualizer.api.argument_conversion import FigureArguments
-    from visualizer.api.notebook_values import Explained, Figure
+    from visualizer.api.notebook_display import ExplainedValue, Figure
     from visualizer.models.recorded_runs import LayerGroupRun
     from visualizer.models.recorded_texts import RecordedBatch
 
@@ -209,7 +209,7 @@ class ModelAttention:
         """
         return _to_attention(self._find_layer(layer)[0])
 
-    def explain(self, stage: str, *, layer: int, **place: int) -> Explained:
+    def explain(self, stage: str, *, layer: int, **place: int) -> ExplainedValue:
         """Explain how a value is computed.
 
         Parameters
@@ -259,9 +259,9 @@ class ModelAttention:
         chosen = validate_choice("order", HeadOrder, order)
         runs = [(each.run, each.group.layers) for each in self._runs_of_only_part()]
         with offscreen_qt():
-            from visualizer.export.figures.png_writer import write_overview_png
+            from visualizer.export.figures.png_writer import render_overview_png
 
-            return Overview(write_overview_png(runs, chosen), repr(self)[1:-1])
+            return Overview(render_overview_png(runs, chosen), repr(self)[1:-1])
 
     def heads(self) -> list[dict[str, float]]:
         """Return a table of measures with one row per head.

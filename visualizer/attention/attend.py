@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from visualizer.attention.blockwise_stages import BlockwiseStages
+from visualizer.attention.blockwise_stages import ModuleBlockCalculator
 from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.spec_validation import check_spec
 from visualizer.attention.stage_computation import StageInputs, compute_stage
@@ -61,11 +61,11 @@ def attend(
     work = StageInputs(spec, given, parameters, kept, None if torch.is_grad_enabled() else pool)
     held: dict[str, CachedTensor] = {}
     recomputed: set[str] = set()
-    blocks: BlockwiseStages | None = None
+    blocks: ModuleBlockCalculator | None = None
     for stage in stages(spec):
         is_read_late = by_blocks and (blocks is not None or stage.dims[-1] == "key")
         if is_read_late and blocks is None:
-            blocks = BlockwiseStages(work, held)
+            blocks = ModuleBlockCalculator(work, held)
         if (
             reuse
             and recomputed.isdisjoint(stage.reads)

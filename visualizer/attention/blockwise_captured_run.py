@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from msgspec import Struct
 
-from visualizer.attention.blockwise_stages import MatrixBlocks
+from visualizer.attention.blockwise_stages import BlockCalculator
 from visualizer.attention.blockwise_tensor import BlockSource, BlockwiseTensor
 from visualizer.attention.captured_attention import (
     SINKS_NAME,
@@ -119,7 +119,7 @@ class LongTextAttention(Struct, frozen=True, eq=False):
         return CapturedAttention(self.name, *sizes, dtype, b"", self.tokens, (), vectors)
 
 
-class _CapturedBlocks(MatrixBlocks):
+class _CapturedBlockCalculator(BlockCalculator):
     """Computes blocks of the query–key stages of captured attention."""
 
     def __init__(
@@ -136,7 +136,7 @@ class _CapturedBlocks(MatrixBlocks):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Support copying and pickling of the inputs, without cached results."""
-        return _CapturedBlocks, self._made_of
+        return _CapturedBlockCalculator, self._made_of
 
     @property
     def leading(self) -> tuple[int, ...]:
@@ -167,7 +167,7 @@ class _CapturedBlocks(MatrixBlocks):
         first = self._layers[0]
         heads, width = len(first.queries), getattr(first, name).shape[-1]
         sizes = (*self.leading, heads, self.sides()[0], width)
-        return BlockwiseTensor(sizes, _VectorsOfHeads(self, name))
+        return BlockwiseTensor(sizes, _HeadVectorSource(self, name))
 
     def bytes(self, name: str) -> int:
         """Return the size in bytes of the named vectors in all layers."""
@@ -179,12 +179,12 @@ class _CapturedBlocks(MatrixBlocks):
         return sum(int(one.nbytes) for one in vectors if is_in_file(one))
 
 
-class _VectorsOfHeads(BlockSource):
+class _HeadVectorSource(BlockSource):
     """Source of vectors for each query head; several heads may share the same vectors."""
 
     is_in_memory = True
 
-    def __init__(self, blocks: _CapturedBlocks, name: str) -> None:
+    def __init__(self, blocks: _CapturedBlockCalculator, name: str) -> None:
         self._blocks, self._name = blocks, name
 
     @property
@@ -209,7 +209,7 @@ def blockwise_captured_run(found: LongTextAttention, device: str) -> Run:
     sinks = [layer.sinks for layer in found.layers if layer.sinks is not None]
     rows = long_text_stages(header, has_sinks=bool(sinks))
     assert header.vectors is not None
-    blocks = _CapturedBlocks(found, header.spec, rows, header.vectors.layer_masks)
+    blocks = _CapturedBlockCalculator(found, header.spec, rows, header.vectors.layer_masks)
     held = {
         row.name: blocks.held(row.name) if row.name in VECTOR_ROLES else blocks.stage_tensor(row)
         for row in rows

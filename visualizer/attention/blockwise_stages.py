@@ -67,7 +67,7 @@ PAIRS_PER_BLOCK = 512
 """Number of query–key pairs per block; the scores of a block are computed together."""
 
 
-class _RowNumbers:
+class _RowStatistics:
     """Divisor and largest weight of each row of a matrix, as far as they are known."""
 
     def __init__(self, rows: int, dtype: torch.dtype) -> None:
@@ -80,7 +80,7 @@ class _RowNumbers:
         self.is_known[rows] = True
 
 
-class MatrixBlocks(ABC):
+class BlockCalculator(ABC):
     """Computes blocks of query–key stages from blocks of their input stages.
 
     Parameters
@@ -92,7 +92,7 @@ class MatrixBlocks(ABC):
     def __init__(self, spec: AttentionSpec, dtype: torch.dtype, rows: Iterable[Stage]) -> None:
         self.spec, self.dtype = spec, dtype
         self.rows = {row.name: row for row in rows}
-        self._known: dict[tuple[str, LeadingIndices], _RowNumbers] = {}
+        self._known: dict[tuple[str, LeadingIndices], _RowStatistics] = {}
         self._contexts: dict[tuple[str, LeadingIndices, int] | None, Tensor] = {}
         """Recently computed single rows, because explaining a cell reads a row several times."""
 
@@ -237,12 +237,12 @@ class MatrixBlocks(ABC):
             self.compute_divisors(row, place, unknown)
         return known.values[rows]
 
-    def numbers(self, row: Stage, place: LeadingIndices) -> _RowNumbers:
+    def numbers(self, row: Stage, place: LeadingIndices) -> _RowStatistics:
         key = (row.name, place)
         if key not in self._known:
             wide = torch.float64 if self.dtype is torch.float64 else torch.float32
             # Another thread may create them at the same time; all threads use those stored first.
-            self._known.setdefault(key, _RowNumbers(self.sides()[0], wide))
+            self._known.setdefault(key, _RowStatistics(self.sides()[0], wide))
         return self._known[key]
 
     def compute_divisors(self, row: Stage, place: LeadingIndices, rows: Tensor) -> None:
@@ -275,7 +275,7 @@ class MatrixBlocks(ABC):
         return found
 
 
-class BlockwiseStages(MatrixBlocks):
+class ModuleBlockCalculator(BlockCalculator):
     """Computes blocks of a module's scores and later stages.
 
     Parameters
@@ -290,7 +290,7 @@ class BlockwiseStages(MatrixBlocks):
 
     def __reduce__(self) -> tuple[object, ...]:
         """Copy and pickle the inputs, without cached results."""
-        return BlockwiseStages, (replace(self.work, pool=None), self.held)
+        return ModuleBlockCalculator, (replace(self.work, pool=None), self.held)
 
     @property
     def leading(self) -> tuple[int, ...]:
@@ -317,19 +317,19 @@ class BlockwiseStages(MatrixBlocks):
         return compute_stage(self.work, row, read)
 
 
-def _is_softmax(blocks: MatrixBlocks, row: Stage) -> bool:
+def _is_softmax(blocks: BlockCalculator, row: Stage) -> bool:
     is_usual = blocks.spec.normalisation is NormalisationKind.SOFTMAX
     is_whole = row.operation is Operation.SCORES_TO_WEIGHTS and is_usual
     return is_whole or row.operation is Operation.SOFTMAX_WITH_SINK
 
 
-def _is_naive(blocks: MatrixBlocks, row: Stage) -> bool:
+def _is_naive(blocks: BlockCalculator, row: Stage) -> bool:
     is_naive = blocks.spec.normalisation is NormalisationKind.NAIVE_SOFTMAX
     return row.operation is Operation.SCORES_TO_WEIGHTS and is_naive
 
 
 def _softmax_chunks(
-    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, block: int
+    blocks: BlockCalculator, row: Stage, place: LeadingIndices, rows: Tensor, block: int
 ) -> Iterator[tuple[slice, Tensor]]:
     """Yield the block maxima of the given rows' scores, and store the rows' log-sum-exp.
 
@@ -370,13 +370,13 @@ def _softmax_chunks(
 
 
 def _dot_product(
-    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    blocks: BlockCalculator, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     return _compute_products(blocks, row, place, rows, keys, 1.0)
 
 
 def _compute_products(
-    blocks: MatrixBlocks,
+    blocks: BlockCalculator,
     row: Stage,
     place: LeadingIndices,
     rows: Tensor,
@@ -390,7 +390,7 @@ def _compute_products(
 
 
 def _scale_scores(
-    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    blocks: BlockCalculator, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     read = blocks.rows[row.reads[0]]
     if read.operation is Operation.DOT_PRODUCT:
@@ -399,7 +399,7 @@ def _scale_scores(
 
 
 def _cap_scores(
-    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    blocks: BlockCalculator, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     assert isinstance(row.step, ScoreCap)
     return _apply_softcap(blocks.read(row, place, rows, keys), row.step)
@@ -410,7 +410,7 @@ def _apply_softcap(scores: Tensor, cap: ScoreCap) -> Tensor:
 
 
 def _mask_cells(
-    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    blocks: BlockCalculator, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     value = -math.inf if row.operation is Operation.MASK_BEFORE_SOFTMAX else 0
     read = blocks.read(row, place, rows, keys)
@@ -420,7 +420,7 @@ def _mask_cells(
 
 
 def _normalise_rows(
-    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    blocks: BlockCalculator, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     divisor = blocks.row_divisors(row, place, rows)[:, None]
     read = blocks.read(row, place, rows, keys)
@@ -436,14 +436,14 @@ def _normalise_rows(
 
 
 def _average_allowed(
-    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    blocks: BlockCalculator, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     counts = blocks.row_divisors(row, place, rows).clamp(min=1)[:, None]
     return (blocks.allowed(row, place, rows, keys).to(counts.dtype) / counts).to(blocks.dtype)
 
 
 def _renormalise_rows(
-    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    blocks: BlockCalculator, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     sums = blocks.row_divisors(row, place, rows)[:, None]
     read = blocks.read(row, place, rows, keys)
@@ -452,7 +452,7 @@ def _renormalise_rows(
 
 
 def _apply_dropout(
-    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    blocks: BlockCalculator, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     spec = blocks.spec
     weights = blocks.read(row, place, rows, keys).div_(1 - spec.dropout)
@@ -461,7 +461,7 @@ def _apply_dropout(
 
 
 def _compute_implied_weights(
-    blocks: MatrixBlocks, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    blocks: BlockCalculator, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     queries, others, normalizer = (blocks.read_head(name, place) for name in row.reads)
     weights = divide_by_normalizer((others[keys] @ queries[rows].mT).mT, normalizer[rows])
@@ -471,7 +471,7 @@ def _compute_implied_weights(
 
 
 def _keep_mask(
-    blocks: MatrixBlocks, place: LeadingIndices, rows: Tensor, keys: range
+    blocks: BlockCalculator, place: LeadingIndices, rows: Tensor, keys: range
 ) -> np.ndarray:
     spec, (queries, count) = blocks.spec, blocks.sides()
     if spec.own_kept is not None:
@@ -485,7 +485,9 @@ def _keep_mask(
     ])  # fmt: skip
 
 
-_CELLS: dict[Operation, Callable[[MatrixBlocks, Stage, LeadingIndices, Tensor, slice], Tensor]] = {
+_CELLS: dict[
+    Operation, Callable[[BlockCalculator, Stage, LeadingIndices, Tensor, slice], Tensor]
+] = {
     Operation.DOT_PRODUCT: _dot_product,
     Operation.SCALE_SCORES: _scale_scores,
     Operation.CAP_SCORES: _cap_scores,
@@ -506,7 +508,7 @@ _CELLS: dict[Operation, Callable[[MatrixBlocks, Stage, LeadingIndices, Tensor, s
 class _StageSource(BlockSource):
     """Base class for the sources of a stage's blocks."""
 
-    def __init__(self, blocks: MatrixBlocks, row: Stage) -> None:
+    def __init__(self, blocks: BlockCalculator, row: Stage) -> None:
         self.matrix_blocks, self.row = blocks, row
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -517,14 +519,14 @@ class _StageSource(BlockSource):
         return self.matrix_blocks.dtype
 
 
-def _source_named(blocks: MatrixBlocks, name: str) -> BlockSource:
+def _source_named(blocks: BlockCalculator, name: str) -> BlockSource:
     return blocks.source(blocks.rows[name])
 
 
 class _QueryKeySource(_StageSource):
     """Source of a query–key stage."""
 
-    def __init__(self, blocks: MatrixBlocks, row: Stage) -> None:
+    def __init__(self, blocks: BlockCalculator, row: Stage) -> None:
         super().__init__(blocks, row)
         self.is_signed = not row.is_weights or blocks.spec.normalisation is NormalisationKind.SUM
         self.outside = 0.0 if row.is_weights else -math.inf

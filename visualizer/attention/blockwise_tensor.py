@@ -18,7 +18,7 @@ from visualizer.attention.cached_tensor import (
     CachedTensor,
     WeightBand,
     evenly_spaced_rows,
-    readable,
+    to_readonly_array,
 )
 from visualizer.attention.display_transforms import WeightTransform, aggregate_heads
 from visualizer.attention.drawn_tiles import (
@@ -339,12 +339,12 @@ class BlockwiseTensor(CachedTensor):
                 band = torch.tensor(rows[start : start + BAND_ROWS])
                 cells = self._source.cells(place, band, across)
                 out[to][start : start + BAND_ROWS] = cells[:, :: columns.step]
-        return readable(out)[_drop_number_axes(whole)]
+        return to_readonly_array(out)[_drop_number_axes(whole)]
 
     def read_rows(self, rows: np.ndarray, index: tuple[int, ...] = ()) -> np.ndarray:
         """Compute the given rows, [row, column], in any order; at most `BAND_ROWS` rows."""
         every = slice(0, self._shape[-1])
-        return readable(self._source.cells(index, torch.from_numpy(rows), every))
+        return to_readonly_array(self._source.cells(index, torch.from_numpy(rows), every))
 
     def _read_whole_row(self, place: LeadingIndices, row: int, columns: range) -> np.ndarray | None:
         """Return part of a row from the cache of whole rows, or None if computing it is faster.
@@ -362,7 +362,7 @@ class BlockwiseTensor(CachedTensor):
             if is_part and self._shape[-1] > MAX_FULL_ROW_COLUMNS:
                 return None
             cells = self._source.cells(place, torch.tensor([row]), slice(0, self._shape[-1]))
-            whole = readable(cells[0])
+            whole = to_readonly_array(cells[0])
             with self._lock:
                 self._rows[key] = whole
                 while len(self._rows) * whole.nbytes > MAX_CACHED_ROW_BYTES and len(self._rows) > 1:
@@ -378,13 +378,13 @@ class BlockwiseTensor(CachedTensor):
         self, place: LeadingIndices, rows: np.ndarray, keys: np.ndarray
     ) -> np.ndarray:
         """Compute one number, at the given key, in each given row, [row]."""
-        return readable(
+        return to_readonly_array(
             self._source.values_at_keys(place, torch.from_numpy(rows), torch.from_numpy(keys))
         )
 
     def cells(self, place: LeadingIndices, rows: np.ndarray, columns: slice) -> np.ndarray:
         """Compute the given rows and columns, [row, column]."""
-        return readable(self._source.cells(place, torch.from_numpy(rows), columns))
+        return to_readonly_array(self._source.cells(place, torch.from_numpy(rows), columns))
 
     def column_extremes(
         self, place: LeadingIndices, rows: np.ndarray, columns: range, block: int
@@ -402,7 +402,7 @@ class BlockwiseTensor(CachedTensor):
             The largest and the smallest finite numbers; None for the smallest if none is negative.
         """
         high, low = self._source.column_extremes(place, torch.from_numpy(rows), columns, block)
-        return readable(high), None if low is None else readable(low)
+        return to_readonly_array(high), None if low is None else to_readonly_array(low)
 
     @property
     def is_in_memory(self) -> bool:  # type: ignore[override]
@@ -415,7 +415,7 @@ class BlockwiseTensor(CachedTensor):
         """
         rows = torch.from_numpy(middle_rows(block, self._shape[-2]))
         high, _ = self._source.column_extremes(place, rows, range(self._shape[-1]), block)
-        return readable(high)
+        return to_readonly_array(high)
 
     def sample_matrices(
         self, place: LeadingIndices, most_rows: int
@@ -479,7 +479,7 @@ class BlockwiseTensor(CachedTensor):
         ends = self._row_magnitudes.get(tuple(index))  # type: ignore[arg-type]
         return np.zeros(self._shape[-2], np.float32) if ends is None else ends
 
-    def part(self, rows: int, columns: int, index: Index) -> DrawnRegion:
+    def drawn_region(self, rows: int, columns: int, index: Index) -> DrawnRegion:
         """Return the drawn region that an index of `read_pooled` refers to."""
         count = len(self._shape) - 2
         place = tuple(int(at) for at in index[:count] if not isinstance(at, slice))
@@ -494,22 +494,22 @@ class BlockwiseTensor(CachedTensor):
 
     def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:
         """Return the known numbers of a drawn region; see `DrawnTiles.read`."""
-        return self.tiles.read(self.part(rows, columns, index))
+        return self.tiles.read(self.drawn_region(rows, columns, index))
 
     def exact_row_share(self, rows: int, columns: int, index: Index = ()) -> float:
         """Return the share of the drawn rows that are exact."""
-        part = self.part(rows, columns, index)
+        part = self.drawn_region(rows, columns, index)
         _, read = self.tiles.row_progress(part)
         return float((read >= part.blocks[0]).mean()) if len(read) else 1.0
 
     def drawn_share(self, rows: int, columns: int, index: Index = ()) -> float:
         """Return the share of the drawn rows that are at least partly computed."""
-        is_begun, _ = self.tiles.row_progress(self.part(rows, columns, index))
+        is_begun, _ = self.tiles.row_progress(self.drawn_region(rows, columns, index))
         return float(is_begun.mean()) if len(is_begun) else 1.0
 
     def rows_per_sample(self, rows: int, columns: int, index: Index = ()) -> int:
         """Return how many rows of the tensor one computed row represents."""
-        part = self.part(rows, columns, index)
+        part = self.drawn_region(rows, columns, index)
         is_begun, _ = self.tiles.row_progress(part)
         found = [round(rows / float(is_begun.mean()))] if is_begun.any() else []
         if part.place in self.tiles.previews:
@@ -525,12 +525,12 @@ class BlockwiseTensor(CachedTensor):
 
         If this would exceed ``most_cells``, compute evenly spaced rows, or only the preview.
         """
-        part = self.part(rows, columns, index)
+        part = self.drawn_region(rows, columns, index)
         is_begun, _ = self.tiles.row_progress(part)
         block, first = part.blocks[0], part.rows.start
         unknown = np.flatnonzero(~is_begun) + first
         if most_cells is not None and not self._source.is_in_memory:
-            if self._source.starts_with_preview and self._read_first(part):
+            if self._source.starts_with_preview and self._ensure_preview(part):
                 return True
             step = -(-len(unknown) * max(self._shape[-2:]) // most_cells)  # a row reads all keys
             is_part = len(is_begun) < math.ceil(self._shape[-2] / block)
@@ -545,7 +545,7 @@ class BlockwiseTensor(CachedTensor):
                 self.tiles.record_read_rows(part, few, 1)
         return len(unknown) > 0
 
-    def _read_first(self, part: DrawnRegion) -> bool:
+    def _ensure_preview(self, part: DrawnRegion) -> bool:
         """Compute the preview of a matrix if nothing is drawn yet and the preview is coarser.
 
         Return whether it was computed.
@@ -567,7 +567,7 @@ class BlockwiseTensor(CachedTensor):
 
         ``is_over`` is called after each band of rows.
         """
-        part = self.part(rows, columns, index)
+        part = self.drawn_region(rows, columns, index)
         block, size = part.blocks[0], self._shape[-2]
         _, read = self.tiles.row_progress(part)
         waiting = np.flatnonzero(read < block) + part.rows.start

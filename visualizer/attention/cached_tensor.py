@@ -96,17 +96,17 @@ class CachedTensor:
         return self._kept[key]
 
     @property
-    def kept(self) -> frozenset[Hashable]:
+    def cached_keys(self) -> frozenset[Hashable]:
         """Keys of all cached results."""
         return frozenset(self._kept)
 
     def read(self, index: Index = ()) -> np.ndarray:
         """Return a read-only array of numbers; axes that the index omits are returned in full."""
-        return readable(self.tensor[index])
+        return to_readonly_array(self.tensor[index])
 
     def read_rows(self, rows: np.ndarray, index: tuple[int, ...] = ()) -> np.ndarray:
         """Return rows at a leading index, in any order, as a read-only array [row, column]."""
-        return readable(self.tensor[index][rows])
+        return to_readonly_array(self.tensor[index][rows])
 
     def sample_matrices(
         self, place: tuple[int, ...], most_rows: int
@@ -139,7 +139,7 @@ class CachedTensor:
         pooled = self.cached_reduction(
             ("pooled", rows, columns, place), lambda whole: pool(whole[place], rows, columns)
         )
-        return readable(pooled[index[len(place) :]])
+        return to_readonly_array(pooled[index[len(place) :]])
 
     def read_largest(self, count: int, index: Index = ()) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers with the largest absolute values in each row, and their columns.
@@ -152,7 +152,7 @@ class CachedTensor:
             ("largest", several), lambda whole: _top_magnitudes(whole, several)
         )
         first = (*index, ..., slice(count))
-        return readable(numbers[first]), readable(columns[first])
+        return to_readonly_array(numbers[first]), to_readonly_array(columns[first])
 
     def draw_coarse_rows(
         self, rows: int, columns: int, index: Index = (), most_cells: int | None = None
@@ -197,7 +197,7 @@ class CachedTensor:
 
     def row_magnitudes(self, index: Index = ()) -> np.ndarray:
         """Return the largest finite absolute value in each row, [..., row]."""
-        return readable(
+        return to_readonly_array(
             self.cached_result("row magnitudes", lambda: _row_magnitudes(self.row_limits()))[index]
         )
 
@@ -279,7 +279,7 @@ def evenly_spaced_rows(count: int, most: int) -> np.ndarray:
     return np.linspace(0, count - 1, min(count, most)).round().astype(int)
 
 
-def readable(tensor: Tensor) -> np.ndarray:
+def to_readonly_array(tensor: Tensor) -> np.ndarray:
     """Return the numbers of a tensor as a read-only array."""
     array: np.ndarray = tensor.detach().cpu().numpy()
     array.flags.writeable = False
@@ -306,9 +306,9 @@ def cached_result_for_values(
 def is_cached_for_values(values: CachedTensor | None, held: CachedTensor, key: Hashable) -> bool:
     """Return whether `cached_result_for_values` already has a result."""
     if values is None:
-        return key in held.kept
+        return key in held.cached_keys
     by_key = (key, "by values")
-    return by_key in held.kept and values in held.cached_result(by_key, dict)
+    return by_key in held.cached_keys and values in held.cached_result(by_key, dict)
 
 
 def _top_magnitudes(tensor: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from visualizer.attention.layer_stages import (
     STAGE_ORDER,
-    StageStep,
-    layer_stage_rows,
+    LayerStageSpec,
+    create_layer_stages,
 )
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import (
@@ -236,7 +236,7 @@ class CapturedAttention(Struct, frozen=True):
         sizes = (self.layers, self.heads, self.queries, self.keys)
         return np.frombuffer(self.numbers, dtype=self.dtype.value).reshape(sizes)
 
-    def held(self) -> tuple[bytes, ...]:
+    def buffers(self) -> tuple[bytes, ...]:
         """Return all stored numbers, which can be large, in parts."""
         vectors, patches = self.vectors, self.patches
         parts = [self.numbers, patches.pixels if patches else None]
@@ -349,13 +349,14 @@ def captured_stages(
         )
     rows |= {
         row.name: row
-        for row in layer_stage_rows({
-            name: StageStep(step, _READS.get(name, ())) for name, step in (steps or {}).items()
+        for row in create_layer_stages({
+            name: LayerStageSpec(step, _READS.get(name, ())) for name, step in (steps or {}).items()
         })
     }  # fmt: skip
     present = sorted(names, key=STAGE_ORDER.index)
     rows = {
-        name: _given_row(name, rows.get(name)) if name in given else rows[name] for name in present
+        name: _given_stage(name, rows.get(name)) if name in given else rows[name]
+        for name in present
     }
     computed = [name for name in SCORE_STAGES if name in present]
     for before, name in pairwise(computed):
@@ -368,7 +369,7 @@ def captured_stages(
     )
 
 
-def _given_row(name: str, row: Stage | None) -> Stage:
+def _given_stage(name: str, row: Stage | None) -> Stage:
     says = f"{name} computed elsewhere"
     symbol = row.symbol if row and row.dims[-1] != "key" else ""
     return Stage(

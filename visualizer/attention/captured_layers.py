@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from visualizer.attention.cached_tensor import CachedTensor, float64_on_cpu
 from visualizer.attention.captured_attention import apply_layer_mask
-from visualizer.attention.layered_tensor import ComputedTensor, LayerCache, LayeredTensor
+from visualizer.attention.layered_tensor import LayerCache, LayeredTensor, LazyTensor
 from visualizer.attention.masks import MaskingSpec, cached_allowed_cells
 from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.stages import stages
@@ -67,7 +67,7 @@ class WeightSample(Struct, frozen=True, eq=False):
         return cls(rows, own.cpu(), sums, is_negative, odd)
 
 
-class LayerNumbers(Protocol):
+class CapturedLayerSource(Protocol):
     """Source of one layer's captured numbers."""
 
     def weights(self) -> Tensor:
@@ -86,7 +86,7 @@ class LayerNumbers(Protocol):
         """Return the sink logits [head], or None if there are no sinks."""
 
 
-class ArrayLayer:
+class ArrayLayerSource:
     """One layer of captured attention, with numbers from a document or a file."""
 
     def __init__(self, captured: CapturedAttention, layer: int) -> None:
@@ -116,18 +116,18 @@ class ArrayLayer:
         return self.vectors(name) if is_given else None
 
 
-class CapturedStages:
+class CapturedStageCalculator:
     """Computes the stages of captured attention layer by layer.
 
     Parameters
     ----------
     captured : CapturedAttention
         Sizes and settings; the numbers may be omitted.
-    layers : sequence of LayerNumbers
+    layers : sequence of CapturedLayerSource
         Sources of the numbers, one per layer.
     """
 
-    def __init__(self, captured: CapturedAttention, layers: Sequence[LayerNumbers]) -> None:
+    def __init__(self, captured: CapturedAttention, layers: Sequence[CapturedLayerSource]) -> None:
         self._captured, self._sources = captured, layers
         self._spec = captured.spec
         self._masks = captured.vectors.layer_masks if captured.vectors else ()
@@ -147,13 +147,13 @@ class CapturedStages:
         )
         """Names of the stages from the scores to the input of the softmax."""
 
-    def held(self, names: Iterable[str]) -> dict[str, CachedTensor]:
+    def lazy_tensors(self, names: Iterable[str]) -> dict[str, CachedTensor]:
         """Return the stages by name; each stage is computed when read."""
         cache, found = LayerCache(), dict[str, CachedTensor]()
         dtype = getattr(torch, self._captured.dtype)
         for name in names:
             parts = [
-                ComputedTensor(
+                LazyTensor(
                     name,
                     layer,
                     self._stage_shape(name),

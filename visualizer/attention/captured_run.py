@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.captured_attention import SINKS_NAME, captured_stages, numbered_labels
-from visualizer.attention.captured_layers import ArrayLayer, CapturedStages
+from visualizer.attention.captured_layers import ArrayLayerSource, CapturedStageCalculator
 from visualizer.attention.layer_operations import ScoreBias, ScoreCap, SinkSoftmax
 from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.run import Run, pad_texts
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from visualizer.attention.captured_attention import CapturedAttention, CapturedVectors
-    from visualizer.attention.captured_layers import LayerNumbers, WeightSample
+    from visualizer.attention.captured_layers import CapturedLayerSource, WeightSample
     from visualizer.attention.layer_operations import LayerStep
     from visualizer.attention.saved_numbers import RecordedNumbers
     from visualizer.attention.spec import AttentionSpec
@@ -63,12 +63,12 @@ def create_captured_run(
     if previous is not None and previous.captured == captured:
         trace, notices = previous.trace, previous.notices
     else:
-        layers = [ArrayLayer(captured, layer) for layer in range(captured.layers)]
+        layers = [ArrayLayerSource(captured, layer) for layer in range(captured.layers)]
         trace, notices = create_layered_trace(captured, layers)
     return _create_run(captured, trace, notices, query_tokens, key_tokens)
 
 
-def create_layered_run(captured: CapturedAttention, layers: Sequence[LayerNumbers]) -> Run:
+def create_layered_run(captured: CapturedAttention, layers: Sequence[CapturedLayerSource]) -> Run:
     """Return a run of captured attention from sources of each layer's numbers.
 
     See `create_layered_trace`.
@@ -92,7 +92,7 @@ def _create_run(
 
 
 def create_layered_trace(
-    captured: CapturedAttention, layers: Sequence[LayerNumbers]
+    captured: CapturedAttention, layers: Sequence[CapturedLayerSource]
 ) -> tuple[Trace, tuple[str, ...]]:
     """Return a trace with stages that are computed when read, and notices about its numbers.
 
@@ -103,12 +103,12 @@ def create_layered_trace(
     ----------
     captured : CapturedAttention
         Sizes and settings; the numbers may be omitted.
-    layers : sequence of LayerNumbers
+    layers : sequence of CapturedLayerSource
         Sources of the numbers, one per layer.
     """
     samples = [layer.weight_sample() for layer in layers]
     is_weights = not any(one.is_negative for one in samples)
-    calculator = CapturedStages(captured, layers)
+    calculator = CapturedStageCalculator(captured, layers)
     found = _FoundStages((Role.WEIGHTS if is_weights else Role.SCORES,))
     if captured.vectors and is_weights:
         found = _surrounding_stages(captured, captured.vectors, calculator, samples, layers)
@@ -126,7 +126,7 @@ def create_layered_trace(
         captured.spec,
         rows,
         {},
-        calculator.held(names),
+        calculator.lazy_tensors(names),
         frozenset(names),
         ("layer",)[: captured.layers - 1],
         found.weights,
@@ -163,9 +163,9 @@ class _FoundStages(Struct):
 def _surrounding_stages(
     captured: CapturedAttention,
     vectors: CapturedVectors,
-    calculator: CapturedStages,
+    calculator: CapturedStageCalculator,
     samples: Sequence[WeightSample],
-    layers: Sequence[LayerNumbers],
+    layers: Sequence[CapturedLayerSource],
 ) -> _FoundStages:
     """Find the stages around captured weights."""
     plain = (*VECTOR_ROLES, Role.WEIGHTS, Role.CONTEXT)

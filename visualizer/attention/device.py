@@ -35,12 +35,14 @@ lists the root folder, the files with the limit and the usage, and the statistic
 cache."""
 
 
-def bytes_below_limits() -> float:
+def allocatable_bytes() -> float:
     """Return how many bytes can be allocated before a limit is reached, or ∞ without limits."""
-    return max(0, min((*_within_own_limits(), *_within_groups()), default=float("inf")))
+    return max(
+        0, min((*_bytes_within_process_limits(), *_bytes_within_cgroups()), default=float("inf"))
+    )
 
 
-def _within_own_limits() -> Iterator[int]:
+def _bytes_within_process_limits() -> Iterator[int]:
     """Yield the remaining bytes of the address space and data segment, if these are limited."""
     if sys.platform == "linux":
         for limit, taken in ((resource.RLIMIT_AS, "vms"), (resource.RLIMIT_DATA, "data")):
@@ -49,7 +51,7 @@ def _within_own_limits() -> Iterator[int]:
                 yield most - getattr(psutil.Process().memory_info(), taken)
 
 
-def _within_groups() -> Iterator[int]:
+def _bytes_within_cgroups() -> Iterator[int]:
     """Yield the remaining bytes of each control group of this process, not counting caches."""
     with suppress(OSError):
         for line in PROCESS_CGROUP.read_text(encoding="utf-8").splitlines():
@@ -58,12 +60,12 @@ def _within_groups() -> Iterator[int]:
             if root is not None:
                 group = CGROUP_ROOT / root / path.lstrip("/")
                 for folder in (group, *group.parents):
-                    yield from _within_group(folder, names)
+                    yield from _bytes_within_cgroup(folder, names)
                     if folder == CGROUP_ROOT / root:
                         break
 
 
-def _within_group(folder: Path, names: tuple[str, str, str]) -> Iterator[int]:
+def _bytes_within_cgroup(folder: Path, names: tuple[str, str, str]) -> Iterator[int]:
     limit, used, cache = names
     with suppress(OSError, ValueError):  # the root has no files, and "max" means no limit
         most = int((folder / limit).read_text(encoding="ascii"))
@@ -146,7 +148,7 @@ def free_device_bytes(device: Device) -> int:
     """
     if device is Device.CUDA:
         return int(torch.cuda.mem_get_info()[0])
-    return int(min(psutil.virtual_memory().available, bytes_below_limits()))
+    return int(min(psutil.virtual_memory().available, allocatable_bytes()))
 
 
 def _supports_dtype(device: Device, dtype: Dtype) -> bool:

@@ -620,7 +620,7 @@ def _mean_over_queries(found: Tensor, first_query: int) -> Tensor:
 
 
 @dataclass(slots=True, eq=False)
-class HeadMeasurement:
+class HeadMeasurementState:
     """A requested, running or failed measurement; modified only on one thread.
 
     Parameters

@@ -173,7 +173,7 @@ class RotaryPosition(Struct, frozen=True, tag=True):
         """Return the angles of Su et al. 2021, §3.2.2, as a float64 array [position, pair]."""
         return np.array(positions)[:, None] / ROTARY_BASE ** (np.arange(self.pairs) / self.pairs)
 
-    def turned(self, column: int) -> tuple[int, int, int, int] | None:
+    def rotation_terms(self, column: int) -> tuple[int, int, int, int] | None:
         """Return how a column is computed, or None if the column is copied unchanged.
 
         Returns

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class StageStep(Struct, frozen=True):
+class LayerStageSpec(Struct, frozen=True):
     """How a layer computes a stage.
 
     Parameters
@@ -51,13 +51,13 @@ class StageStep(Struct, frozen=True):
         The operation; None if the computation in the model is unknown.
     reads : tuple of str
         Input stages in the same layer.
-    by_layer : tuple of StageStep
+    by_layer : tuple of LayerStageSpec
         How each layer computes the stage, if the layers differ; otherwise empty.
     """
 
     step: LayerStep | None = None
     reads: tuple[str, ...] = ()
-    by_layer: tuple[StageStep, ...] = ()
+    by_layer: tuple[LayerStageSpec, ...] = ()
 
 
 SURROUNDING_STAGES = frozenset(LAYER_STAGES) - {
@@ -107,12 +107,12 @@ DESCRIPTIONS |= {
 }
 
 
-def layer_stage_rows(steps: Mapping[str, StageStep]) -> tuple[Stage, ...]:
+def create_layer_stages(steps: Mapping[str, LayerStageSpec]) -> tuple[Stage, ...]:
     """Return a row of the stage table for each step of a layer, in the order of computation."""
-    return tuple(_create_row(name, steps[name]) for name in LAYER_STAGES if name in steps)
+    return tuple(_create_stage(name, steps[name]) for name in LAYER_STAGES if name in steps)
 
 
-def _create_row(name: str, how: StageStep) -> Stage:
+def _create_stage(name: str, how: LayerStageSpec) -> Stage:
     dims, symbol, says = LAYER_STAGES[name]
     operation = STEP_OPERATIONS[type(how.step)] if how.step else Operation.CAPTURED
     if how.step is None:
@@ -129,5 +129,5 @@ def _create_row(name: str, how: StageStep) -> Stage:
         says,
         is_always_present,
         step=how.step,
-        by_layer=tuple(_create_row(name, each) for each in how.by_layer),
+        by_layer=tuple(_create_stage(name, each) for each in how.by_layer),
     )

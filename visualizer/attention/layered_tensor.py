@@ -61,7 +61,7 @@ class LayerCache:
                 total -= self._found.popitem(last=False)[1].nbytes
 
 
-class ComputedTensor(CachedTensor):
+class LazyTensor(CachedTensor):
     """A stage of one layer, which is computed when read.
 
     Parameters
@@ -149,11 +149,9 @@ class ComputedTensor(CachedTensor):
         )
         return made
 
-    def _derive_tensor(
-        self, make: Callable[[Tensor], Tensor], sizes: Sequence[int]
-    ) -> ComputedTensor:
+    def _derive_tensor(self, make: Callable[[Tensor], Tensor], sizes: Sequence[int]) -> LazyTensor:
         """Return a tensor that is computed from this one when read."""
-        return ComputedTensor(
+        return LazyTensor(
             self._name,
             self._layer,
             sizes,

@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 import torch
 
 from visualizer.progress import check_cancelled
-from visualizer.storage.link_safe_folder import make_private_folder
+from visualizer.storage.symlink_safe_folder import make_private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

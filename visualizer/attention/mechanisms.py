@@ -8,9 +8,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from visualizer.attention.spec import (
-    Arrangement,
     AttentionSpec,
     BlockKind,
+    HeadArrangement,
     MaskKind,
     NormalisationKind,
     Projection,
@@ -33,7 +33,7 @@ class Mechanism(StrEnum):
 _ALONE = {
     "heads": 1,
     "key_value_heads": 0,
-    "arrangement": Arrangement.STACKED,
+    "arrangement": HeadArrangement.STACKED,
     "output_projection": False,
     "normalisation": NormalisationKind.SOFTMAX,
     "scale": ScaleKind.D_HEAD,
@@ -43,7 +43,7 @@ _ALONE = {
 }
 
 _UNPROJECTED = {**_ALONE, "projection": Projection.NONE, "scale": ScaleKind.NONE}
-_SPLIT = {"arrangement": Arrangement.SPLIT, "output_projection": True}
+_SPLIT = {"arrangement": HeadArrangement.SPLIT, "output_projection": True}
 
 _CHANGES: dict[Mechanism, dict[str, Any]] = {
     Mechanism.SIMPLIFIED: _UNPROJECTED,
@@ -80,7 +80,7 @@ def apply_mechanism(mechanism: Mechanism, base: AttentionSpec | None = None) -> 
 
 def with_embedding_size(spec: AttentionSpec, d_in: int) -> AttentionSpec:
     """Return the spec of a block with the given embedding size and the same output size."""
-    parts = max(1, spec.heads) if spec.arrangement is Arrangement.STACKED else 1
+    parts = max(1, spec.heads) if spec.arrangement is HeadArrangement.STACKED else 1
     return replace(spec, d_in=d_in, d_out=d_in // parts)
 
 
@@ -92,7 +92,7 @@ def mechanism_of(spec: AttentionSpec) -> Mechanism:
         return Mechanism.AVERAGE
     if not spec.has_projection:
         return Mechanism.SIMPLIFIED
-    if spec.output_projection or (spec.heads > 1 and spec.arrangement is Arrangement.SPLIT):
+    if spec.output_projection or (spec.heads > 1 and spec.arrangement is HeadArrangement.SPLIT):
         return Mechanism.MULTI_HEAD
     if spec.heads > 1:
         return Mechanism.STACKED

@@ -41,7 +41,7 @@ class ModelQuestion(Struct, frozen=True):
     is_costly: bool = False
 
 
-class LensAnswer(Struct, frozen=True, eq=False):
+class LogitLensAnswer(Struct, frozen=True, eq=False):
     """Result of the logit lens: the next tokens predicted from each layer, most likely first.
 
     Parameters
@@ -145,7 +145,7 @@ class DeferredAnswer(Struct, frozen=True):
 
 
 ModelAnswer: TypeAlias = (
-    "LensAnswer | LogitPartsAnswer | AblationAnswer | DeferredAnswer | InputError"
+    "LogitLensAnswer | LogitPartsAnswer | AblationAnswer | DeferredAnswer | InputError"
 )
 
 

@@ -20,10 +20,10 @@ from visualizer.attention.mechanisms import Mechanism, apply_mechanism
 from visualizer.attention.parameter_init import join_head_weights
 from visualizer.attention.spec import (
     PROJECTION_LAYERS,
-    Arrangement,
     AttentionSpec,
     BooleanMatrix,
     DropoutMode,
+    HeadArrangement,
     MaskKind,
     MaskRoute,
     NormalisationKind,
@@ -271,7 +271,7 @@ def _cut_own_mask(spec: AttentionSpec, tokens: int) -> AttentionSpec:
 def _is_fusable(spec: AttentionSpec) -> bool:
     """Return whether torch's fused attention can compute a spec with the same dropout."""
     return (
-        (spec.arrangement is Arrangement.SPLIT or spec.heads == 1)
+        (spec.arrangement is HeadArrangement.SPLIT or spec.heads == 1)
         and spec.normalisation is NormalisationKind.SOFTMAX
         and spec.route is MaskRoute.BEFORE
         and spec.mask in {MaskKind.NONE, MaskKind.CAUSAL}

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 from weakref import WeakMethod
 
-from visualizer.progress import context_value
+from visualizer.progress import set_context_variable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ class NumbersPendingError(Exception):
 
 def forbid_waiting() -> AbstractContextManager[None]:
     """Within the context, raise `NumbersPendingError` for missing numbers instead of waiting."""
-    return context_value(_may_wait, False)
+    return set_context_variable(_may_wait, False)
 
 
 def may_wait() -> bool:

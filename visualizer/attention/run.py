@@ -25,9 +25,9 @@ from visualizer.attention.roles import Role
 from visualizer.attention.spec import (
     INPUT_FIELDS,
     WEIGHT_FIELDS,
-    Arrangement,
     AttentionSpec,
     Device,
+    HeadArrangement,
     MaskKind,
     NormalisationKind,
 )
@@ -294,10 +294,10 @@ def set_thread_count(texts: Texts, spec: AttentionSpec) -> None:
     if is_small:
         torch.set_num_threads(1)
     else:
-        reserve_window_core()
+        reserve_gui_core()
 
 
-def reserve_window_core() -> None:
+def reserve_gui_core() -> None:
     """Leave one core for the window by limiting torch's threads, for work of unknown size."""
     torch.set_num_threads(max(1, (os.cpu_count() or 1) - 1))
 
@@ -508,7 +508,7 @@ def _largest_size(spec: AttentionSpec) -> tuple[str, str]:
     sizes = {"d_in": (spec.d_in, f"the embedding size {spec.d_in:,}")}
     if spec.has_projection:
         sizes["d_out"] = (spec.d_out, f"the output size {spec.d_out:,}")
-    if spec.arrangement is Arrangement.STACKED:
+    if spec.arrangement is HeadArrangement.STACKED:
         sizes["heads"] = (spec.heads, f"{spec.heads:,} heads")
     if spec.has_block and spec.d_ff:
         sizes["d_ff"] = (spec.d_ff, f"the feed-forward size {spec.d_ff:,}")
@@ -520,7 +520,7 @@ def _largest_fitting_size(
     spec: AttentionSpec, field: str, tokens: int, texts: int, free: float
 ) -> int:
     """Return the largest value of a size with which the texts, or one token, fit, or 0."""
-    is_split = spec.arrangement is Arrangement.SPLIT
+    is_split = spec.arrangement is HeadArrangement.SPLIT
     shared = {"d_out" if spec.has_projection else "d_in"} if is_split else set()
     shared |= {"d_in"} if spec.has_block else set()
     part, unpadded = spec.heads if field in shared else 1, replace(spec, lengths=())

@@ -29,12 +29,12 @@ from visualizer.attention.spec import (
     MAX_VALUES,
     VECTOR_POSITIONS,
     Activation,
-    Arrangement,
     AttentionSpec,
     BlockKind,
     Device,
     DropoutMode,
     Dtype,
+    HeadArrangement,
     MaskKind,
     MaskRoute,
     NormalisationKind,
@@ -110,7 +110,7 @@ class InvalidValueError(ValueError):
         return f"{subject} {self.requirement}. It is {value}.{meant}"
 
 
-class Operator(StrEnum):
+class ConditionOperator(StrEnum):
     """How a condition tests the value of a setting."""
 
     IS = auto()
@@ -120,7 +120,7 @@ class Operator(StrEnum):
     ABSENT = auto()
 
 
-class Condition(Struct, frozen=True):
+class SettingCondition(Struct, frozen=True):
     """A condition on the value of a setting.
 
     Parameters
@@ -128,73 +128,75 @@ class Condition(Struct, frozen=True):
     setting : str
         Path of the attribute that holds the value.
     values : tuple
-        The values to compare with; a single number for `Operator.ABOVE`.
+        The values to compare with; a single number for `ConditionOperator.ABOVE`.
     words : str
         Description of a violation; by default, it is derived from the name and the values.
-    alternative : Condition or None
+    alternative : SettingCondition or None
         Another condition, which is also sufficient.
     """
 
     setting: str
-    operator: Operator
+    operator: ConditionOperator
     values: tuple[Any, ...] = ()
     words: str = ""
-    alternative: Condition | None = None
+    alternative: SettingCondition | None = None
 
-    def holds(self, values: object) -> bool:
+    def is_met(self, values: object) -> bool:
         """Return whether the condition holds for a spec or another object with settings."""
         value: Any = attrgetter(self.setting)(values)
         match self.operator:
-            case Operator.IS:
+            case ConditionOperator.IS:
                 is_met = value in self.values
-            case Operator.IS_NOT:
+            case ConditionOperator.IS_NOT:
                 is_met = value not in self.values
-            case Operator.ABOVE:
+            case ConditionOperator.ABOVE:
                 is_met = value > self.values[0]
-            case Operator.GIVEN:
+            case ConditionOperator.GIVEN:
                 is_met = value not in (None, ())
-            case Operator.ABSENT:
+            case ConditionOperator.ABSENT:
                 is_met = value in (None, ())
-        return is_met or (self.alternative is not None and self.alternative.holds(values))
+        return is_met or (self.alternative is not None and self.alternative.is_met(values))
 
     def violation(self, wording: Wording) -> str:
         """Describe a violation of the condition, such as ``without --mask window``."""
         if self.words:
             return self.words
-        is_negative = self.operator in {Operator.IS_NOT, Operator.ABSENT}
+        is_negative = self.operator in {ConditionOperator.IS_NOT, ConditionOperator.ABSENT}
         said = f"{'with' if is_negative else 'without'} {self._word_setting(wording)}"
         return said + (f" or {self.alternative._word_setting(wording)}" if self.alternative else "")
 
     def _word_setting(self, wording: Wording) -> str:
-        if self.operator is Operator.ABOVE:
+        if self.operator is ConditionOperator.ABOVE:
             return f"{wording(self.setting, None)} above {self.values[0]}"
         value = self.values[0] if self.values else None
         return wording(self.setting, value)
 
 
-def when(setting: str, *values: object, words: str = "") -> Condition:
+def when(setting: str, *values: object, words: str = "") -> SettingCondition:
     """Return the condition that a setting has one of the values."""
-    return Condition(setting, Operator.IS, values, words)
+    return SettingCondition(setting, ConditionOperator.IS, values, words)
 
 
-def unless(setting: str, *values: object, words: str = "") -> Condition:
+def unless(setting: str, *values: object, words: str = "") -> SettingCondition:
     """Return the condition that a setting has none of the values."""
-    return Condition(setting, Operator.IS_NOT, values, words)
+    return SettingCondition(setting, ConditionOperator.IS_NOT, values, words)
 
 
-def above(setting: str, number: float, alternative: Condition | None = None) -> Condition:
+def above(
+    setting: str, number: float, alternative: SettingCondition | None = None
+) -> SettingCondition:
     """Return the condition that a setting is greater than a number."""
-    return Condition(setting, Operator.ABOVE, (number,), alternative=alternative)
+    return SettingCondition(setting, ConditionOperator.ABOVE, (number,), alternative=alternative)
 
 
-def given(setting: str, words: str = "") -> Condition:
+def given(setting: str, words: str = "") -> SettingCondition:
     """Return the condition that a custom matrix is given."""
-    return Condition(setting, Operator.GIVEN, words=words)
+    return SettingCondition(setting, ConditionOperator.GIVEN, words=words)
 
 
-def absent(setting: str) -> Condition:
+def absent(setting: str) -> SettingCondition:
     """Return the condition that no custom matrix is given."""
-    return Condition(setting, Operator.ABSENT)
+    return SettingCondition(setting, ConditionOperator.ABSENT)
 
 
 HAS_SCORES = unless("normalisation", NormalisationKind.UNIFORM)
@@ -225,7 +227,7 @@ class Setting(Struct, frozen=True):
         Valid range of the value.
     fallback : number or None
         Value that is suggested instead of an invalid one; by default, the nearest valid value.
-    where : tuple of Condition
+    where : tuple of SettingCondition
         The conditions under which the setting has an effect; all of these must hold.
     caption : str
         Format of the value in the description of a computation, which states values other than the
@@ -247,7 +249,7 @@ class Setting(Struct, frozen=True):
     maximum: float | None = None
     below: float | None = None
     fallback: float | None = None
-    where: tuple[Condition, ...] = ()
+    where: tuple[SettingCondition, ...] = ()
     group: SettingGroup = SettingGroup.MODULE
     caption: str = ""
     has_control: bool = True
@@ -257,13 +259,13 @@ class Setting(Struct, frozen=True):
         """Value of the setting in a default spec."""
         return setting_value(AttentionSpec(), self.name)
 
-    def acts(self, values: object) -> bool:
+    def has_effect(self, values: object) -> bool:
         """Return whether the setting has an effect on a spec or another object with settings."""
-        return all(condition.holds(values) for condition in self.where)
+        return all(condition.is_met(values) for condition in self.where)
 
-    def first_unmet(self, values: object) -> Condition | None:
+    def first_unmet_condition(self, values: object) -> SettingCondition | None:
         """Return the first condition that does not hold, or None if all hold."""
-        return next((each for each in self.where if not each.holds(values)), None)
+        return next((each for each in self.where if not each.is_met(values)), None)
 
     @property
     def has_range(self) -> bool:
@@ -390,9 +392,9 @@ def format_number(value: float) -> str:
 
 
 _POSITIONS_ACT = (
-    Condition("position", Operator.IS, (PositionKind.NONE, *VECTOR_POSITIONS),
+    SettingCondition("position", ConditionOperator.IS, (PositionKind.NONE, *VECTOR_POSITIONS),
               "with equal weights, which have no scores", HAS_SCORES),
-    Condition("position", Operator.IS_NOT, (PositionKind.ALIBI,),
+    SettingCondition("position", ConditionOperator.IS_NOT, (PositionKind.ALIBI,),
               "with linear attention, which has no scores", HAS_WEIGHTS),
 )  # fmt: skip
 _DROPS = above("dropout", 0, given("own_kept"))
@@ -454,12 +456,12 @@ SETTINGS: tuple[Setting, ...] = (
             where=(when("projection", Projection.LINEAR),)),
     Setting("arrangement", "Heads are", SettingKind.CHOICE,
             "Split heads share the output size; each stacked head has the full size",
-            _choices_of(Arrangement), where=(above("heads", 1),)),
+            _choices_of(HeadArrangement), where=(above("heads", 1),)),
     Setting("key_value_heads", "Key-value heads", SettingKind.COUNT,
             "Number of heads for keys and values, each shared by a group of query heads; "
             "0 for one per query head", top=12, zero_label="All",
             noun="number of key-value heads", minimum=0, maximum=MAX_VALUES["key_value_heads"],
-            where=(above("heads", 1), when("arrangement", Arrangement.SPLIT),
+            where=(above("heads", 1), when("arrangement", HeadArrangement.SPLIT),
                    unless("projection", Projection.NONE))),
     Setting("output_projection", "Output projection", SettingKind.SWITCH,
             "Combine the heads with a final linear layer (W_O)"),
@@ -543,7 +545,7 @@ def with_setting(spec: AttentionSpec, name: str, value: Any) -> AttentionSpec:
 
 def no_effect_reason(spec: AttentionSpec, name: str, wording: Wording) -> str:
     """Return the reason why a setting has no effect on a spec, or an empty string if it has one."""
-    unmet = SETTINGS_BY_NAME[name].first_unmet(spec)
+    unmet = SETTINGS_BY_NAME[name].first_unmet_condition(spec)
     return (
         f"{wording(name, None)} has no effect {unmet.violation(wording)}. "
         f"Remove {wording(name, None)}."

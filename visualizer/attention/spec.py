@@ -81,7 +81,7 @@ class Projection(SettingChoice):
     LINEAR = "linear", "Linear layers"
 
 
-class Arrangement(SettingChoice):
+class HeadArrangement(SettingChoice):
     """Whether the heads split d_out, or each have size d_out and are stacked."""
 
     SPLIT = "split", "Split: heads share the output size"
@@ -272,7 +272,7 @@ class AttentionSpec(Struct, frozen=True):
     heads: int = 2
     projection: Projection = Projection.LINEAR
     bias: bool = False
-    arrangement: Arrangement = Arrangement.SPLIT
+    arrangement: HeadArrangement = HeadArrangement.SPLIT
     output_projection: bool = True
     position: PositionKind = PositionKind.NONE
     scale: ScaleKind = ScaleKind.D_HEAD
@@ -303,7 +303,7 @@ class AttentionSpec(Struct, frozen=True):
     def d_head(self) -> int:
         """Number of columns in one head's queries, keys and values."""
         total = self.d_out if self.has_projection else self.d_in
-        return total // max(1, self.heads) if self.arrangement is Arrangement.SPLIT else total
+        return total // max(1, self.heads) if self.arrangement is HeadArrangement.SPLIT else total
 
     @property
     def width(self) -> int:
@@ -318,7 +318,7 @@ class AttentionSpec(Struct, frozen=True):
     @property
     def has_grouped_heads(self) -> bool:
         """Whether there are fewer key-value heads than query heads."""
-        is_split = self.arrangement is Arrangement.SPLIT and self.has_projection
+        is_split = self.arrangement is HeadArrangement.SPLIT and self.has_projection
         return is_split and 0 < self.key_value_heads < self.heads
 
     def layer_heads(self, layer: str) -> int:
@@ -403,7 +403,7 @@ class AttentionSpec(Struct, frozen=True):
         return {name: sizes[name] for name in self.weight_names}
 
     @property
-    def own_sizes(self) -> dict[str, tuple[int, int]]:
+    def custom_weight_sizes(self) -> dict[str, tuple[int, int]]:
         """Numbers of rows and columns of all weights and biases that can be custom."""
         has_bias = self.bias and self.projection is Projection.LINEAR
         sizes = self.weight_sizes
@@ -413,4 +413,4 @@ class AttentionSpec(Struct, frozen=True):
     @property
     def used_custom_weights(self) -> tuple[tuple[str, NumberMatrix], ...]:
         """Custom weights and biases that the computation uses."""
-        return tuple(own for own in self.own_weights if own[0] in self.own_sizes)
+        return tuple(own for own in self.own_weights if own[0] in self.custom_weight_sizes)

@@ -15,8 +15,8 @@ from visualizer.attention.spec import (
     MAX_VALUES,
     OWN_BIASES,
     OWN_LAYERS,
-    Arrangement,
     AttentionSpec,
+    HeadArrangement,
     MaskKind,
     MaskRoute,
     NormalisationKind,
@@ -68,20 +68,20 @@ def _block_problems(spec: AttentionSpec) -> list[Problem]:
         return []
     sentence = "A block adds the output of attention to its input, so both must have the same "
     sentence += f"size: {spec.d_in:,}, not {spec.width:,}."
-    parts = spec.heads if spec.arrangement is Arrangement.STACKED else 1
+    parts = spec.heads if spec.arrangement is HeadArrangement.STACKED else 1
     if not spec.has_projection or spec.d_in % parts:
-        return [Problem("arrangement", sentence, ("arrangement", Arrangement.SPLIT))]
+        return [Problem("arrangement", sentence, ("arrangement", HeadArrangement.SPLIT))]
     return [Problem("d_out", sentence, ("d_out", spec.d_in // parts))]
 
 
 def _rotary_problems(spec: AttentionSpec) -> list[Problem]:
-    is_rotated = spec.position is PositionKind.ROTARY and HAS_SCORES.holds(spec)
+    is_rotated = spec.position is PositionKind.ROTARY and HAS_SCORES.is_met(spec)
     if not is_rotated or spec.d_head % 2 == 0:
         return []
     sentence = "Rotary positions rotate pairs of columns, so the head size must be even. "
     sentence += f"It is {spec.d_head:,}."
     field = _divided_size(spec)
-    parts = spec.heads if spec.arrangement is Arrangement.SPLIT else 1
+    parts = spec.heads if spec.arrangement is HeadArrangement.SPLIT else 1
     wider = (spec.d_head + 1) * parts
     is_fixed = bool(spec.own_weights) or (field == "d_in" and spec.own_input is not None)
     if is_fixed or wider > MAX_VALUES[field]:
@@ -97,7 +97,7 @@ def _divided_size(spec: AttentionSpec) -> str:
 
 def _largest_divisor(spec: AttentionSpec, most: int) -> int:
     """Return the largest number of heads, up to ``most``, that divides the size."""
-    total = 0 if spec.arrangement is Arrangement.STACKED else getattr(spec, _divided_size(spec))
+    total = 0 if spec.arrangement is HeadArrangement.STACKED else getattr(spec, _divided_size(spec))
     return next(heads for heads in range(most, 0, -1) if total % heads == 0)
 
 
@@ -107,7 +107,7 @@ def _head_problems(spec: AttentionSpec) -> list[Problem]:
         field = "d_in"
     total = getattr(spec, field)
     usable = 0 < total <= MAX_VALUES[field] and 0 < heads <= MAX_VALUES["heads"]
-    if spec.arrangement is Arrangement.STACKED or not usable or total % heads == 0:
+    if spec.arrangement is HeadArrangement.STACKED or not usable or total % heads == 0:
         return []
     size = "embedding size" if field == "d_in" else "output size"
     below = _largest_divisor(spec, min(heads, total))
@@ -125,7 +125,11 @@ def _head_problems(spec: AttentionSpec) -> list[Problem]:
 
 def _group_problems(spec: AttentionSpec) -> list[Problem]:
     heads, groups = spec.heads, spec.key_value_heads
-    if not SETTINGS_BY_NAME["key_value_heads"].acts(spec) or groups < 1 or heads % groups == 0:
+    if (
+        not SETTINGS_BY_NAME["key_value_heads"].has_effect(spec)
+        or groups < 1
+        or heads % groups == 0
+    ):
         return []
     nearest = next(fewer for fewer in range(min(groups, heads), 0, -1) if heads % fewer == 0)
     shown = format_number(groups)
@@ -168,6 +172,6 @@ def _misfit_message(spec: AttentionSpec, name: str, own: NumberMatrix) -> str:
     """Return why custom weights have the wrong name or size, or an empty string if they do not."""
     if name not in OWN_LAYERS and name not in OWN_BIASES:
         return f"Unknown weights “{name}”. Use one of: {', '.join(OWN_LAYERS)}."
-    rows, columns = spec.own_sizes.get(name, (own.rows, own.columns))
+    rows, columns = spec.custom_weight_sizes.get(name, (own.rows, own.columns))
     sentence = f"{name} is {own.rows} × {own.columns}, but the settings need {rows} × {columns}."
     return "" if (own.rows, own.columns) == (rows, columns) else sentence

@@ -20,8 +20,8 @@ from visualizer.attention.masks import draw_keep_mask
 from visualizer.attention.parameter_init import join_head_weights
 from visualizer.attention.spec import (
     Activation,
-    Arrangement,
     AttentionSpec,
+    HeadArrangement,
     MaskKind,
     NormalisationKind,
     PositionKind,
@@ -130,7 +130,7 @@ def _project_input(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
 
 
 def _split_heads(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
-    if work.spec.arrangement is Arrangement.SPLIT:
+    if work.spec.arrangement is HeadArrangement.SPLIT:
         return _to_heads(x, work.spec.heads)  # head token d_head
     return x.unsqueeze(-3).expand(*x.shape[:-2], work.spec.heads, *x.shape[-2:])
 

@@ -36,9 +36,9 @@ from visualizer.attention.spec import (
     KEY_VALUE_LAYERS,
     VECTOR_POSITIONS,
     Activation,
-    Arrangement,
     AttentionSpec,
     Dtype,
+    HeadArrangement,
     MaskKind,
     MaskRoute,
     NormalisationKind,
@@ -281,7 +281,7 @@ class Stage(Struct, frozen=True):
         return any(name in MASKED_SCORES for name in self.reads)
 
 
-def recorded_row(row: Stage) -> Stage:
+def recorded_stage(row: Stage) -> Stage:
     """Return a copy of a stage with known numbers but an unknown computation."""
     return replace(
         row,
@@ -301,11 +301,11 @@ def _has_positions(spec: AttentionSpec) -> bool:
 
 
 def _has_rotation(spec: AttentionSpec) -> bool:
-    return spec.position is PositionKind.ROTARY and HAS_SCORES.holds(spec)
+    return spec.position is PositionKind.ROTARY and HAS_SCORES.is_met(spec)
 
 
 def _has_unrotated_scores(spec: AttentionSpec) -> bool:
-    return HAS_SCORES.holds(spec) and not _has_rotation(spec)
+    return HAS_SCORES.is_met(spec) and not _has_rotation(spec)
 
 
 def _has_linear_bias(spec: AttentionSpec) -> bool:
@@ -313,11 +313,11 @@ def _has_linear_bias(spec: AttentionSpec) -> bool:
 
 
 def _is_linear(spec: AttentionSpec) -> bool:
-    return not HAS_WEIGHTS.holds(spec)
+    return not HAS_WEIGHTS.is_met(spec)
 
 
 def _has_scores(spec: AttentionSpec) -> bool:
-    return HAS_SCORES.holds(spec) and HAS_WEIGHTS.holds(spec)
+    return HAS_SCORES.is_met(spec) and HAS_WEIGHTS.is_met(spec)
 
 
 def _has_scaling(spec: AttentionSpec) -> bool:
@@ -330,7 +330,7 @@ def _has_score_mask(spec: AttentionSpec) -> bool:
 
 def _has_weight_mask(spec: AttentionSpec) -> bool:
     is_late = spec.mask is not MaskKind.NONE and spec.route is not MaskRoute.BEFORE
-    return is_late and HAS_WEIGHTS.holds(spec)
+    return is_late and HAS_WEIGHTS.is_met(spec)
 
 
 def _has_renormalisation(spec: AttentionSpec) -> bool:
@@ -519,7 +519,7 @@ STAGE_TABLE: tuple[Stage, ...] = (
     *_softmax_stages("unmasked", ", before the mask", _has_weight_mask),
     Stage("unmasked", "Unmasked", "1/n", SCORE_AXES, Operation.EQUAL_WEIGHTS, (), ("lengths",), (),
           "equal weight on every key, before the mask",
-          lambda spec: not HAS_SCORES.holds(spec) and _has_weight_mask(spec)),
+          lambda spec: not HAS_SCORES.is_met(spec) and _has_weight_mask(spec)),
     Stage("zeroed", "Zeroed", "0 where forbidden", SCORE_AXES, Operation.MASK_AFTER_SOFTMAX,
           ("unmasked",), MASK_FIELDS, (),
           "forbidden weights set to 0; rows no longer sum to 1", _has_renormalisation),
@@ -529,7 +529,7 @@ STAGE_TABLE: tuple[Stage, ...] = (
           "weights that linear attention implies; no later step uses them", _is_linear),
     Stage("weights", "Weights", "1/n", SCORE_AXES, Operation.EQUAL_WEIGHTS, (), MASK_FIELDS, (),
           "equal weight on every allowed key",
-          lambda spec: not HAS_SCORES.holds(spec) and not _has_weight_mask(spec)),
+          lambda spec: not HAS_SCORES.is_met(spec) and not _has_weight_mask(spec)),
     Stage("weights", "Weights", "÷ row sum", SCORE_AXES, Operation.RENORMALISE_MASKED_WEIGHTS,
           ("zeroed",), (), (), "remaining weights divided by their row sum", _has_renormalisation),
     Stage("weights", "Weights", "0 where forbidden", SCORE_AXES, Operation.MASK_AFTER_SOFTMAX,
@@ -542,7 +542,7 @@ STAGE_TABLE: tuple[Stage, ...] = (
           supersedes=True),
     Stage("context", "Context", "weights·V", ("head", "query", "d_head"), Operation.WEIGHTED_SUM,
           ("weights", "values"), (), (), "each query's weighted sum of the values",
-          HAS_WEIGHTS.holds),
+          HAS_WEIGHTS.is_met),
     Stage("context", "Context", "φ(Q)·S / z", ("head", "query", "d_head"),
           Operation.LINEAR_CONTEXT, ("feature_queries", "key_value_sums", "normalizer"), (), (),
           "query features times the sums, divided by the normalizer", _is_linear),
@@ -669,7 +669,7 @@ def stages(spec: AttentionSpec) -> tuple[Stage, ...]:
     return tuple(found)
 
 
-def unpooled_stages(spec: AttentionSpec) -> tuple[Stage, ...]:
+def stages_before_query_key(spec: AttentionSpec) -> tuple[Stage, ...]:
     """Return the stages before the first query–key matrix, which are small."""
     return tuple(takewhile(lambda row: row.dims[-1] != "key", stages(spec)))
 
@@ -713,7 +713,7 @@ def parameter_names(spec: AttentionSpec, layer: str) -> tuple[str, ...]:
         return ("out_proj.weight", "out_proj.bias")
     if layer in BLOCK_LAYERS:
         return (f"{layer}.weight", f"{layer}.bias")
-    stacked = spec.arrangement is Arrangement.STACKED and spec.heads > 1
+    stacked = spec.arrangement is HeadArrangement.STACKED and spec.heads > 1
     layers = [f"heads.{head}.{layer}" for head in range(spec.heads)] if stacked else [layer]
     if spec.projection is Projection.UNIFORM:
         return tuple(layers)
@@ -753,7 +753,7 @@ def estimate_bytes(
         Whether to exclude stages that are computed block by block, except for their caches.
     """
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
-    rows = unpooled_stages(spec) if by_blocks else stages(spec)
+    rows = stages_before_query_key(spec) if by_blocks else stages(spec)
     sizes = [texts * math.prod(shape(spec, row.dims, tokens)) for row in rows]
     layer = spec.d_in * spec.width if spec.has_projection else 0
     output = spec.width * (spec.width + 1) if spec.output_projection else 0

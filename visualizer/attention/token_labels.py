@@ -82,7 +82,7 @@ def _is_byte_level(tokens: Sequence[str], found: Sequence[bytes | None]) -> bool
     return True
 
 
-class _Piece(Struct, frozen=True):
+class _TokenPiece(Struct, frozen=True):
     """A part of a token: text, or bytes of incomplete characters."""
 
     token: int
@@ -109,24 +109,24 @@ def label_split_characters(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(labels)
 
 
-def _split_into_runs(words: Sequence[str]) -> Iterator[list[_Piece]]:
+def _split_into_runs(words: Sequence[str]) -> Iterator[list[_TokenPiece]]:
     """Yield the parts of tokens in lists, with consecutive bytes in one list."""
-    run: list[_Piece] = []
+    run: list[_TokenPiece] = []
     for at, word in enumerate(words):
         for text in filter(None, _BYTES.split(word)):
             numbers = BYTE_TOKEN_PATTERN.findall(text) if _BYTES.fullmatch(text) else ()
             if numbers:
-                run.append(_Piece(at, text, bytes(int(number, 16) for number in numbers)))
+                run.append(_TokenPiece(at, text, bytes(int(number, 16) for number in numbers)))
                 continue
             if run:
                 yield run
                 run = []
-            yield [_Piece(at, text)]
+            yield [_TokenPiece(at, text)]
     if run:
         yield run
 
 
-def _label_byte_run(run: list[_Piece]) -> Iterator[_Piece]:
+def _label_byte_run(run: list[_TokenPiece]) -> Iterator[_TokenPiece]:
     """Yield, for each token, the label of its part in a run of bytes."""
     if not run[0].content:
         yield run[0]
@@ -138,7 +138,7 @@ def _label_byte_run(run: list[_Piece]) -> Iterator[_Piece]:
         tokens = [*dict.fromkeys(owners[at : at + size])]
         for number, token in enumerate(tokens, 1):
             part = f" {number}/{len(tokens)}" if len(tokens) > 1 else ""
-            yield _Piece(token, f"{letter}{part}")
+            yield _TokenPiece(token, f"{letter}{part}")
         at += size
 
 

@@ -17,12 +17,12 @@ from visualizer.attention.cached_tensor import (
     Index,
     cached_result_for_values,
     is_cached_for_values,
-    readable,
+    to_readonly_array,
 )
 from visualizer.attention.captured_attention import LayerMask, apply_layer_mask
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.head_measures import (
-    HeadMeasurement,
+    HeadMeasurementState,
     HeadMeasures,
     attended_keys,
     first_query_position,
@@ -40,7 +40,7 @@ from visualizer.attention.masks import (
     cut_masks,
 )
 from visualizer.attention.roles import Role
-from visualizer.attention.stages import Operation, Stage, is_hatched, recorded_row, stages
+from visualizer.attention.stages import Operation, Stage, is_hatched, recorded_stage, stages
 from visualizer.progress import no_progress
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Trace:
         """
         kept = {*names, self.attention}
         rows = tuple(
-            row if {*row.reads, *_reads_of_layer_before(row)} <= kept else recorded_row(row)
+            row if {*row.reads, *_reads_of_layer_before(row)} <= kept else recorded_stage(row)
             for row in self.stages
             if row.name in kept
         )
@@ -422,13 +422,13 @@ class Trace:
         """
         if name in self._held:
             return self._held[name].read(index)
-        return readable(self.tensor(name)[index])
+        return to_readonly_array(self.tensor(name)[index])
 
     def limits(self, stage: str) -> tuple[float, float]:
         """Return the smallest and the largest finite number in all heads and texts of a stage."""
         return self._held[stage].limits()
 
-    def measured(
+    def head_measures(
         self, stage: str, texts: Texts | None = None, progress: Progress = no_progress
     ) -> HeadMeasures:
         """Return the measures of each head in a stage of weights.
@@ -467,11 +467,11 @@ class Trace:
             values, held, self._measures_key(texts)
         )
 
-    def head_measurement(self, stage: str, texts: Texts | None = None) -> HeadMeasurement:
+    def head_measurement(self, stage: str, texts: Texts | None = None) -> HeadMeasurementState:
         """Return the progress of `measured` for a stage, for display."""
         key = "measurement", *self._measures_key(texts)
-        found: HeadMeasurement = cached_result_for_values(
-            self._value_vectors, self._held[stage], key, HeadMeasurement
+        found: HeadMeasurementState = cached_result_for_values(
+            self._value_vectors, self._held[stage], key, HeadMeasurementState
         )
         return found
 
@@ -481,7 +481,7 @@ class Trace:
             key = self._texts_key = _TextsKey(texts)
         return "measures", self.spec.lengths, key
 
-    def measured_uniform(
+    def uniform_head_measures(
         self,
         stage: str,
         leading: LeadingIndex,
@@ -526,7 +526,7 @@ def _value_norms(
     if values is None or not values.is_in_memory:
         return None
     index = tuple(text if axis == "text" else slice(None) for axis in axes)
-    return readable(values.row_lengths()[index].flatten(0, -2))
+    return to_readonly_array(values.row_lengths()[index].flatten(0, -2))
 
 
 def _reads_of_layer_before(row: Stage) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from visualizer.cli.export_files import (
 from visualizer.cli.option_parser import read_own_weights
 from visualizer.cli.options import SETTING_GROUPS, option_value
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import FigureExtent, FigurePaper, FilmSettings
+from visualizer.export.figure_settings import FigureExtent, FigureTheme, FilmSettings
 from visualizer.export.option_parsing import create_figure_settings
 from visualizer.file_opening import EXPORT_VIEW
 from visualizer.lab.layer_document import create_layer_document
@@ -94,7 +94,7 @@ def build_figure_settings(options: argparse.Namespace) -> FigureSettings:
     return create_figure_settings(
         options.size,
         layout=options.layout and FigureExtent(options.layout),
-        theme=options.theme and FigurePaper(options.theme),
+        theme=options.theme and FigureTheme(options.theme),
         dpi=options.dpi,
         title=options.title or "",
         has_caption=not options.no_caption,

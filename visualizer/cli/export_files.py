@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.formats import ExportFormat
     from visualizer.progress import Progress
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
 
 ALL_OPTION = "all"
 """Value of --layer and --text-shown that writes one file per layer or text."""
@@ -46,7 +46,7 @@ class ExportJob(Struct, frozen=True, eq=False):
 
     path: Path
     format: ExportFormat
-    snapshot: Snapshot
+    snapshot: ExportSnapshot
 
     @property
     def name(self) -> str:
@@ -59,7 +59,7 @@ def export_format(path: Path, options: argparse.Namespace) -> ExportFormat | Non
     return format_of(f".{options.format}" if path == STANDARD_OUTPUT_PATH else path.name)
 
 
-def export_jobs(options: argparse.Namespace, snapshot: Snapshot) -> tuple[ExportJob, ...]:
+def export_jobs(options: argparse.Namespace, snapshot: ExportSnapshot) -> tuple[ExportJob, ...]:
     """Return the files to write: one per layer or text if all layers or texts are requested.
 
     Raises
@@ -80,8 +80,8 @@ def export_jobs(options: argparse.Namespace, snapshot: Snapshot) -> tuple[Export
 
 
 def _shown_snapshots(
-    options: argparse.Namespace, snapshot: Snapshot
-) -> Iterator[tuple[str, Snapshot]]:
+    options: argparse.Namespace, snapshot: ExportSnapshot
+) -> Iterator[tuple[str, ExportSnapshot]]:
     """Yield the suffix of each file name, and the snapshot that the file shows."""
     for layer_suffix, layer in _requested_positions(options, "layer", snapshot):
         for text_suffix, text in _requested_positions(options, "text_shown", snapshot):
@@ -94,7 +94,7 @@ def _shown_snapshots(
 
 
 def _requested_positions(
-    options: argparse.Namespace, field: str, snapshot: Snapshot
+    options: argparse.Namespace, field: str, snapshot: ExportSnapshot
 ) -> list[tuple[str, int | None]]:
     """Return the file name suffix and the index of each requested layer or text."""
     requested, axis = option_value(options, field), field.removesuffix("_shown")

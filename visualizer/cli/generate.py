@@ -10,7 +10,7 @@ from visualizer.cli import option_parser
 from visualizer.console import escape_control_characters, print_message, write_output
 from visualizer.errors import InputError
 from visualizer.language.run_folder import RunFolder, choose_probe_text
-from visualizer.language.sampling import Sampling, check_sampling
+from visualizer.language.sampling import SamplingSettings, check_sampling
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.models.model_folder import is_model_folder
 from visualizer.optional_packages import PACKAGE_FIELD as MISSING_PACKAGE
@@ -51,7 +51,7 @@ def generate_parser() -> option_parser.CommandLineParser:
         ),
         epilog=EXAMPLES,
     )
-    defaults = Sampling()
+    defaults = SamplingSettings()
     text = parser.add_argument_group("Text")
     text.add_argument(
         "folder",
@@ -132,7 +132,7 @@ def generate(arguments: Sequence[str]) -> int:
             "the following argument is required: FOLDER, the folder of a run or of a model"
         )
         return 2
-    sampling = Sampling(options.temperature, options.top_k, options.top_p)
+    sampling = SamplingSettings(options.temperature, options.top_k, options.top_p)
     try:
         check_sampling(sampling)
         with handle_stop_signals(raise_interruption):
@@ -159,7 +159,7 @@ def _parse_folder(text: str) -> Path:
     return path if is_model_folder(path) else option_parser.convert_run_folder(text)
 
 
-def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> None:
+def _write_text_of_model(options: argparse.Namespace, sampling: SamplingSettings) -> None:
     from visualizer.attention.torch_preload import load_torch_library
 
     if options.prompt is None:
@@ -186,7 +186,7 @@ def _write_text_of_model(options: argparse.Namespace, sampling: Sampling) -> Non
         write_output("\n")
 
 
-def _write_text(options: argparse.Namespace, sampling: Sampling) -> None:
+def _write_text(options: argparse.Namespace, sampling: SamplingSettings) -> None:
     if options.chat:
         raise InputError("chat", "not available for lab models, which have no chat template")
     from visualizer.language.open_run import OpenRun

@@ -34,7 +34,7 @@ from visualizer.progress import no_progress, report_progress_to
 from visualizer.runtime import InterruptSignalError, handle_stop_signals
 from visualizer.session.document import Document
 from visualizer.session.document_builder import normalize_text, select_stages_and_heads
-from visualizer.session.exportable_snapshot import Snapshot
+from visualizer.session.export_snapshot import ExportSnapshot
 from visualizer.session.head_order import HeadOrder
 from visualizer.storage import atomic_file
 
@@ -169,7 +169,7 @@ def model(arguments: Sequence[str]) -> int:
     progress = ConsoleProgress(is_quiet=options.quiet)
     try:
         with handle_stop_signals(progress.stop):
-            return _read_and_write(options, progress)
+            return _run_model_and_write(options, progress)
     except InputError as refused:
         progress.clear()
         is_argument = refused.field in _ARGUMENT_FIELDS
@@ -212,7 +212,7 @@ def _find_error(options: argparse.Namespace) -> str:
     return first_file_option_error(others) or ""
 
 
-def _read_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> int:
+def _run_model_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> int:
     from visualizer.attention.device import check_available
     from visualizer.models.layer_lookup import layer_numbers
     from visualizer.models.opened_model import open_model
@@ -322,7 +322,7 @@ def _export_jobs(
     view = select_stages_and_heads(layer_run.run, view, options.stages, options.heads_shown)
     view = replace(view, colouring=apply_colour_options(options, view.colouring))
     document = Document().set("captured", captured_header(layer_run.run))
-    snapshot = Snapshot(document, view, layer_run.run)
+    snapshot = ExportSnapshot(document, view, layer_run.run)
     suffix = f"-layer{layer + 1}" if options.layer == ALL_OPTION else ""
     files = {"layer": None, "export": [with_name_suffix(path, suffix) for path in options.export]}
     return export_jobs(argparse.Namespace(**vars(options) | files), snapshot)
@@ -330,9 +330,9 @@ def _export_jobs(
 
 def _write_overview(runs: Sequence[LayerGroupRun], path: Path) -> None:
     with offscreen_qt():
-        from visualizer.export.figures.png_writer import write_overview_png
+        from visualizer.export.figures.png_writer import render_overview_png
 
-        content = write_overview_png(
+        content = render_overview_png(
             [(each.run, each.group.layers) for each in runs], HeadOrder.LAYER
         )
     atomic_file.write_atomically(path, lambda file: file.write(content))

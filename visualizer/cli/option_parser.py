@@ -140,12 +140,12 @@ def setting_converter(setting: Setting) -> Callable[[str], Any]:
         try:
             return setting.parse(text)
         except InvalidValueError as invalid:
-            raise invalid_value(text, invalid) from None
+            raise invalid_value_error(text, invalid) from None
 
     return read
 
 
-def invalid_value(text: str, invalid: InvalidValueError | str) -> argparse.ArgumentTypeError:
+def invalid_value_error(text: str, invalid: InvalidValueError | str) -> argparse.ArgumentTypeError:
     """Return an argparse error for a value that an option does not accept."""
     meant = ""
     if isinstance(invalid, InvalidValueError) and invalid.suggestion:
@@ -163,7 +163,7 @@ def integer_converter(low: int, high: float = float("inf")) -> Callable[[str], i
             value = low - 1
         if not low <= value <= high:
             range_ = f"of at least {low}" if high == math.inf else f"from {low} to {high:,}"
-            raise invalid_value(text, f"must be a whole number {range_}")
+            raise invalid_value_error(text, f"must be a whole number {range_}")
         return value
 
     return read
@@ -176,7 +176,7 @@ def convert_number(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise invalid_value(text, "must be a finite number")
+        raise invalid_value_error(text, "must be a finite number")
     return value
 
 
@@ -187,7 +187,7 @@ def choice_converter(values: Sequence[str]) -> Callable[[str], str]:
         try:
             return find_choice(values, text)
         except InvalidValueError as invalid:
-            raise invalid_value(text, invalid) from None
+            raise invalid_value_error(text, invalid) from None
 
     return read
 
@@ -259,11 +259,13 @@ def read_text_option(name: str) -> str:
         raise argparse.ArgumentTypeError(f"cannot read '{name}': {reason}") from error
     except UnicodeDecodeError as error:
         requirement = f"must be UTF-8 text; byte {error.start + 1:,} is invalid"
-        raise invalid_value(name, requirement) from error
+        raise invalid_value_error(name, requirement) from error
     if len(content) > MAX_TEXT_FILE_BYTES:
-        raise invalid_value(name, f"must be a file of at most {MAX_TEXT_FILE_BYTES // 2**20} MiB")
+        raise invalid_value_error(
+            name, f"must be a file of at most {MAX_TEXT_FILE_BYTES // 2**20} MiB"
+        )
     if not text or text.isspace():
-        raise invalid_value(name, "must not be blank")
+        raise invalid_value_error(name, "must not be blank")
     return normalize_text(text)
 
 
@@ -293,7 +295,7 @@ def convert_run_folder(name: str) -> Path:
     """Validate the path of a run folder."""
     folder = convert_path(name).absolute()
     if not RunFolder(folder).metadata_file.exists():
-        raise invalid_value(name, "must be the folder of a training run")
+        raise invalid_value_error(name, "must be the folder of a training run")
     return folder
 
 
@@ -302,14 +304,14 @@ def convert_position(text: str) -> int | str:
     if text == "all":
         return text
     if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise invalid_value(text, "must be a whole number of at least 1, or 'all'")
+        raise invalid_value_error(text, "must be a whole number of at least 1, or 'all'")
     return int(text)
 
 
 def convert_export_path(text: str) -> Path:
     """Validate a file name with a supported export format, or ``-`` for standard output."""
     if text != "-" and format_of(text) is None:
-        raise invalid_value(text, f"must end in {list_suffixes()}")
+        raise invalid_value_error(text, f"must end in {list_suffixes()}")
     return Path(text)
 
 

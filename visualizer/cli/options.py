@@ -15,8 +15,8 @@ from visualizer.export.figure_settings import (
     MAX_DPI,
     MIN_DPI,
     FigureExtent,
-    FigurePaper,
     FigureSettings,
+    FigureTheme,
 )
 from visualizer.export.formats import FORMATS, list_suffixes, unavailable_reason
 from visualizer.export.option_parsing import SIZE_PRESETS, parse_speed, parse_stage_range
@@ -346,7 +346,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             ),
         },
         "--theme": option_parser.listed_choice_option(
-            FigurePaper,
+            FigureTheme,
             "colours for print, or the light or dark theme of the window",
             _FIGURE.paper,
         ),

@@ -128,8 +128,8 @@ def _stop_signals() -> list[signal.Signals]:
 
 async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
     from visualizer.models.model_server.http_server import ModelServer
-    from visualizer.models.model_server.rank_processes import RankProcesses, StartError
-    from visualizer.models.model_server.served_jobs import JobQueue
+    from visualizer.models.model_server.job_queue import JobQueue
+    from visualizer.models.model_server.rank_processes import RankProcesses, ServerStartError
 
     progress = ConsoleProgress(is_quiet=options.quiet)
     count = options.tensor_parallel or options.pipeline_parallel or 1
@@ -167,7 +167,7 @@ async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
         if processes.ended.is_set():
             await asyncio.sleep(EXIT_NOTICE_S)  # clients that send a request now receive the reason
             raise InputError("model", processes.lost)
-    except StartError as error:
+    except ServerStartError as error:
         raise InputError("model", str(error)) from error
     finally:
         progress.clear()

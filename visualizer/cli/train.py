@@ -208,7 +208,7 @@ def first_option_error(options: argparse.Namespace) -> str:
 def _find_idle_option(given: list[str], settings: TrainingSettings) -> str:
     """Return an error if an option has no effect on the training, or "" otherwise."""
     for setting in LAB_SETTINGS:
-        unmet = setting.first_unmet(settings) if setting.name in given else None
+        unmet = setting.first_unmet_condition(settings) if setting.name in given else None
         if unmet:
             condition = unmet.violation(lambda name, value: f"--{name} {value}")
             return f"--{setting.name} has no effect {condition}. Remove --{setting.name}."
@@ -257,7 +257,7 @@ class TrainingConsoleProgress(ConsoleProgress):
 def train(arguments: Sequence[str]) -> int:
     """Run the training that the arguments describe; return the exit status."""
     if is_started_by_torchrun():
-        return train_together(lambda group: _parse_and_train(arguments, group))
+        return train_in_process_group(lambda group: _parse_and_train(arguments, group))
     return _parse_and_train(arguments, None)
 
 
@@ -420,7 +420,7 @@ def _train_until_stopped(
             reported_at = now
             done, of = running.step, running.settings.steps
             progress.report(_describe_progress(running, speed), done, of, quarters)
-            if running.folder.stop.exists():
+            if running.folder.stop_file.exists():
                 progress.stop(signal.SIGTERM, None)
         if group and group.signal_status and not progress.asked:
             progress.asked = InterruptSignalError(group.signal_status)
@@ -453,7 +453,7 @@ def is_started_by_torchrun() -> bool:
     return os.environ.keys() >= TORCHRUN_VARIABLES
 
 
-def train_together(train: Callable[[DistributedProcessGroup], int]) -> int:
+def train_in_process_group(train: Callable[[DistributedProcessGroup], int]) -> int:
     """Join the other processes, train, and exit; return only if joining fails.
 
     Parameters

@@ -29,13 +29,18 @@ from visualizer.attention.saved_numbers import RecordedNumbers
 from visualizer.attention.spec import PROJECTION_LAYERS, Projection
 from visualizer.attention.spec_validation import spec_problems
 from visualizer.attention.stages import Operation, parameter_names, shape, stages
-from visualizer.documents.schema import DOCUMENT_CODING, SCHEMA_VERSION, migrate, saved_part
+from visualizer.documents.schema import (
+    DOCUMENT_CODING,
+    SCHEMA_VERSION,
+    migrate,
+    without_unsaved_fields,
+)
 from visualizer.documents.validation import check_document
 from visualizer.errors import InputError, system_error_reason
 from visualizer.session.document import Document
 from visualizer.session.view import View
 from visualizer.storage.archive import read_archive, write_archive
-from visualizer.storage.json_coding import ArchiveMembers, DamagedError
+from visualizer.storage.json_codec import ArchiveMembers, DamagedFileError
 from visualizer.version import __version__
 
 if TYPE_CHECKING:
@@ -71,8 +76,8 @@ class SavedDocument(Struct, frozen=True, eq=False):
     Parameters
     ----------
     view : View
-        The view as returned by `saved_part`. A comparison with a kept side A includes the document
-        of side A but not its run, which `visualizer.file_opening.restore_document` adds.
+        The view as returned by `without_unsaved_fields`. A comparison with a kept side A includes
+        the document of side A but not its run; `visualizer.file_opening.restore_document` adds it.
     recorded : RecordedNumbers or None
         The document's numbers that were saved with it.
     kept : RecordedNumbers or None
@@ -142,14 +147,14 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
             "schema": SCHEMA_VERSION,
             "program": __version__,
             "document": DOCUMENT_CODING.encode(document, Document, "document", members),
-            "view": DOCUMENT_CODING.encode(saved_part(view), View, "view", members),
+            "view": DOCUMENT_CODING.encode(without_unsaved_fields(view), View, "view", members),
         }
         texts = {_DESCRIPTION_FILE: _encode_json(tree)}
         arrays = {
             path: np.frombuffer(content, _array_dtype(path, tree))
             for path, content in members.items()
         }
-    if _has_too_many_marks(texts[_DESCRIPTION_FILE]):
+    if _has_too_many_json_marks(texts[_DESCRIPTION_FILE]):
         raise InputError("save", f"The document is too large{_UNSAVED_SUFFIX}{_FEWER_MARKS_HINT}")
     runs = [*_list_recorded_runs(document, view, run)]
     with _convert_errors(
@@ -218,7 +223,7 @@ def read_document(file: BinaryIO) -> SavedDocument:
         texts, arrays = read_archive(file)
         tree = migrate(_parse_tree(texts.pop(_DESCRIPTION_FILE, b"")))
         if tree.keys() != {"schema", "program", "document", "view"}:
-            raise DamagedError("contains an unknown field in its description.")
+            raise DamagedFileError("contains an unknown field in its description.")
         paths = [path for path in arrays if path.startswith(("document/", "view/"))]
         members = {path: _array_bytes(path, arrays.pop(path), tree) for path in paths}
         document = DOCUMENT_CODING.decode(tree["document"], Document, "document", members)
@@ -228,45 +233,45 @@ def read_document(file: BinaryIO) -> SavedDocument:
         side_a = view.comparison.document if view.comparison else None
         kept = _take_recorded_run("kept", side_a, texts, arrays) if side_a else None
         if unexpected := [*members, *texts, *arrays]:
-            raise DamagedError(f"contains an unexpected entry: “{unexpected[0]}”.")
+            raise DamagedFileError(f"contains an unexpected entry: “{unexpected[0]}”.")
     return SavedDocument(document, view, recorded, kept)
 
 
 def _array_bytes(path: str, array: np.ndarray, tree: Any) -> bytes:
     if array.ndim != 1 or array.dtype != _array_dtype(path, tree):
-        raise DamagedError(f"has numbers of the wrong type at {path}.")
+        raise DamagedFileError(f"has numbers of the wrong type at {path}.")
     return array.tobytes()
 
 
 def _parse_tree(content: bytes) -> Any:
     if not content:
-        raise DamagedError("is not an Attention Visualizer document.")
-    if _has_too_many_marks(content):
-        raise DamagedError("is too large to open.")
+        raise DamagedFileError("is not an Attention Visualizer document.")
+    if _has_too_many_json_marks(content):
+        raise DamagedFileError("is too large to open.")
     try:
         text = content.decode("utf-8", "surrogatepass")
         return json.loads(
             text, object_pairs_hook=_reject_duplicate_keys, parse_constant=_reject_constant
         )
-    except DamagedError:
+    except DamagedFileError:
         raise
     except (ValueError, RecursionError) as error:
-        raise DamagedError("is damaged: its description cannot be read.") from error
+        raise DamagedFileError("is damaged: its description cannot be read.") from error
 
 
-def _has_too_many_marks(content: bytes) -> bool:
+def _has_too_many_json_marks(content: bytes) -> bool:
     return sum(map(content.count, (b",", b"[", b"{"))) > _MAX_JSON_MARKS
 
 
 def _reject_duplicate_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
-        raise DamagedError("is damaged: its description contains a duplicate key.")
+        raise DamagedFileError("is damaged: its description contains a duplicate key.")
     return table
 
 
 def _reject_constant(constant: str) -> None:
-    raise DamagedError(f"is damaged: its description contains {constant}.")
+    raise DamagedFileError(f"is damaged: its description contains {constant}.")
 
 
 @contextmanager
@@ -274,7 +279,7 @@ def _convert_errors(field: str, subject: str, remedy: str = "") -> Iterator[None
     """Convert errors to an `InputError` with a message that names the file."""
     try:
         yield
-    except DamagedError as error:
+    except DamagedFileError as error:
         end = f"{str(error).rstrip('.')}{remedy}" if remedy else str(error)
         raise InputError(field, f"{subject} {end}") from error
     except OSError as error:
@@ -333,7 +338,7 @@ def _take_recorded_run(
 
     Raises
     ------
-    DamagedError
+    DamagedFileError
         If an array has the wrong size or type, or if weights are missing although no missing stage
         uses them.
     """
@@ -346,9 +351,9 @@ def _take_recorded_run(
         _parse_counts(arrays.pop(f"{place}/texts/characters", None)),
     )
     if not _is_tokenization_of(document.text, read):
-        raise DamagedError("contains numbers for a different text.")
+        raise DamagedFileError("contains numbers for a different text.")
     if spec_problems(document.spec):
-        raise DamagedError("contains numbers for invalid settings.")
+        raise DamagedFileError("contains numbers for invalid settings.")
     sizes = {len(text) for text in read}
     spec = replace(document.spec, lengths=tuple(map(len, read)) if len(sizes) > 1 else ())
     missing = [stage for stage in stages(spec) if f"{place}/{stage.name}" not in arrays]
@@ -358,7 +363,7 @@ def _take_recorded_run(
     }
     parameters = {
         name: _take_array(arrays.pop(f"{place}/parameters/{name}", None), name, wanted, spec)
-        for name, wanted in parameter_sizes(spec, max(sizes)).items()
+        for name, wanted in parameter_shapes(spec, max(sizes)).items()
         if name not in unread or f"{place}/parameters/{name}" in arrays
     }
     for name, array in parameters.items():
@@ -384,7 +389,7 @@ def _take_stages(
     return numbers
 
 
-def parameter_sizes(spec: AttentionSpec, tokens: int) -> dict[str, tuple[int, ...]]:
+def parameter_shapes(spec: AttentionSpec, tokens: int) -> dict[str, tuple[int, ...]]:
     """Return the shapes of all weights of a specification, keyed by ``state_dict`` name."""
     found: dict[str, tuple[int, ...]] = {}
     for layer in PROJECTION_LAYERS if spec.has_projection else ():
@@ -407,15 +412,15 @@ def _take_array(
     array: np.ndarray | None, name: str, sizes: tuple[int, ...], spec: AttentionSpec
 ) -> np.ndarray:
     if array is None:
-        raise DamagedError(f"does not contain the numbers for {name}.")
+        raise DamagedFileError(f"does not contain the numbers for {name}.")
     if array.shape != sizes or array.dtype != spec.dtype.value:
-        raise DamagedError(f"contains an array for {name} with the wrong shape or type.")
+        raise DamagedFileError(f"contains an array for {name} with the wrong shape or type.")
     return array
 
 
 def _check_finite(array: np.ndarray, name: str) -> None:
     if not np.isfinite(array).all():
-        raise DamagedError(f"contains invalid numbers for {name}.")
+        raise DamagedFileError(f"contains invalid numbers for {name}.")
 
 
 def _parse_device_and_notices(content: bytes) -> tuple[str, tuple[str, ...]]:
@@ -428,13 +433,13 @@ def _parse_device_and_notices(content: bytes) -> tuple[str, tuple[str, ...]]:
         texts = [device, *notices] if isinstance(notices, list) else [None]
         if all(isinstance(one, str) and len(one) <= _MAX_NOTICE_LENGTH for one in texts):
             return device, tuple(notices)
-    raise DamagedError("does not contain the name of the device that computed its numbers.")
+    raise DamagedFileError("does not contain the name of the device that computed its numbers.")
 
 
 def _parse_counts(array: np.ndarray | None) -> list[int]:
     is_plain = array is not None and array.ndim == 1 and array.dtype == np.int32
     if array is None or not is_plain or not 0 < len(array) <= _MAX_COUNTS or array.min() < 1:
-        raise DamagedError("does not contain the tokens for its numbers.")
+        raise DamagedFileError("does not contain the tokens for its numbers.")
     counts: list[int] = array.tolist()
     return counts
 
@@ -445,7 +450,7 @@ def _parse_texts(content: bytes, tokens: list[int], characters: list[int]) -> Te
     except ValueError:
         text = ""
     if sum(tokens) != len(characters) or sum(characters) != len(text):
-        raise DamagedError("does not contain the tokens for its numbers.")
+        raise DamagedFileError("does not contain the tokens for its numbers.")
     words = [text[start:end] for start, end in pairwise(accumulate(characters, initial=0))]
     spans = pairwise(accumulate(tokens, initial=0))
     return tuple(tuple(words[start:end]) for start, end in spans)

@@ -22,7 +22,7 @@ from visualizer.attention.importers.tensor_file_listing import (
     unreadable_file_error,
 )
 from visualizer.documents.embedded_document import decode_document
-from visualizer.storage.json_coding import DamagedError
+from visualizer.storage.json_codec import DamagedFileError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,7 +121,7 @@ def read_exported_npz(path: Path) -> tuple[bytes, ExportedNumbers]:
 
     Raises
     ------
-    DamagedError
+    DamagedFileError
         If the document cannot be extracted.
     InputError
         With field ``open`` if any other part of the file is damaged.
@@ -130,7 +130,7 @@ def read_exported_npz(path: Path) -> tuple[bytes, ExportedNumbers]:
     found = [entry for entry in entries if entry.name == numpy_files.DOCUMENT_MEMBER]
     numbers = found[0].read() if found else np.empty(0)
     if not ((numbers >= 0) & (numbers < 256)).all() or not numbers.size:
-        raise DamagedError("is damaged: its document cannot be extracted.")
+        raise DamagedFileError("is damaged: its document cannot be extracted.")
     others = tuple(entry for entry in entries if entry not in found)
     return numbers.astype(np.uint8).tobytes(), ExportedNumbers(others)
 
@@ -147,7 +147,7 @@ def read_exported_json(path: Path, data: bytes, size: int) -> tuple[bytes, Expor
 
     Raises
     ------
-    DamagedError
+    DamagedFileError
         If the file is damaged.
     InputError
         With field ``open`` if the file contains no document.
@@ -167,7 +167,7 @@ def _parse_json(data: bytes) -> dict[str, Any]:
     try:
         tree = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise DamagedError("is damaged: its JSON is incomplete.") from error
+        raise DamagedFileError("is damaged: its JSON is incomplete.") from error
     return tree if isinstance(tree, dict) else {}
 
 
@@ -179,7 +179,7 @@ def _read_arrays(tree: dict[str, Any]) -> list[ArrayEntry]:
         ]
         return [_make_array(str(name), values) for name, values in (*stages, *weights)]
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
-        raise DamagedError("is damaged: its numbers are inconsistent.") from error
+        raise DamagedFileError("is damaged: its numbers are inconsistent.") from error
 
 
 def _make_array(name: str, values: Any) -> ArrayEntry:

@@ -33,7 +33,7 @@ from visualizer.errors import InputError, system_error_reason
 from visualizer.models.image_file import has_image_suffix
 from visualizer.session.document_builder import normalize_text
 from visualizer.storage.archive import MAX_BYTES
-from visualizer.storage.json_coding import DamagedError
+from visualizer.storage.json_codec import DamagedFileError
 from visualizer.storage.regular_file import file_version, open_regular_file
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def open_document(path: Path) -> SavedDocument:
                     raise InputError("open", f"{subject} is too large to open.")
                 saved = _from_picture(path, file.read()) if is_picture else read_document(file)
             return replace(saved, version=file_version(found))
-    except DamagedError as error:
+    except DamagedFileError as error:
         raise InputError("open", f"{subject} {error}") from error
     except (OSError, MemoryError) as error:
         reason = getattr(error, "strerror", None) or "not enough memory"
@@ -178,7 +178,7 @@ def text_length_problem(text: str) -> str:
     return f"{what}. The text was not inserted."
 
 
-def permitted_start(text: str) -> str:
+def longest_permitted_prefix(text: str) -> str:
     """Return the longest permitted beginning of a text; it ends with a whole word or line."""
     size = min(len(text), MAX_TEXT_CHARACTERS)
     start = 0

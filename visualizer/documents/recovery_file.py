@@ -23,8 +23,8 @@ from visualizer.documents.document_file import document_bytes, read_document
 from visualizer.errors import InputError, system_error_reason
 from visualizer.storage.atomic_file import write_atomically
 from visualizer.storage.file_lock import FileLock
-from visualizer.storage.link_safe_folder import LinkSafeFolder, make_private_folder
 from visualizer.storage.regular_file import FileVersion, open_regular_file
+from visualizer.storage.symlink_safe_folder import SymlinkSafeFolder, make_private_folder
 
 if TYPE_CHECKING:
     from visualizer.documents.document_file import SavedDocument
@@ -58,7 +58,7 @@ class RecoveryFile:
             sentence = f"Unsaved changes cannot be backed up in {folder}: {reason}."
             raise InputError("recovery", sentence) from error
         name = self._lock.path.with_suffix(_RECOVERY).name
-        self._file = LinkSafeFolder(folder, is_private=True).file(name)
+        self._file = SymlinkSafeFolder(folder, is_private=True).file(name)
 
     def write(
         self,
@@ -110,7 +110,7 @@ def _new_lock(folder: Path) -> FileLock:
                 raise
 
 
-class RecoveredDocument(Struct, frozen=True):
+class CrashRecoveryFile(Struct, frozen=True):
     """The recovery file of a program that crashed.
 
     Parameters
@@ -159,14 +159,14 @@ class RecoveredDocument(Struct, frozen=True):
             self.file.unlink(missing_ok=True)
 
 
-def find_crash_recovery_files(folder: Path) -> list[RecoveredDocument]:
+def find_crash_recovery_files(folder: Path) -> list[CrashRecoveryFile]:
     """Return the recovery files of crashed programs, newest first.
 
     Files of running programs, including this one, are skipped. Stale locks and partially written
     files are removed.
     """
     found = []
-    LinkSafeFolder(folder).remove_temporary_files()
+    SymlinkSafeFolder(folder).remove_temporary_files()
     with suppress(OSError):
         for file in [*folder.glob(f"*{_RECOVERY}"), *folder.glob(f"*{_LOCK}")]:
             if _is_abandoned(file.with_suffix(_LOCK)) and file.suffix == _RECOVERY:
@@ -182,7 +182,7 @@ def _is_abandoned(path: Path) -> bool:
     return True
 
 
-def _read_recovery_file(file: Path) -> list[RecoveredDocument]:
+def _read_recovery_file(file: Path) -> list[CrashRecoveryFile]:
     try:
         with open_regular_file(file) as opened:
             when = datetime.fromtimestamp(os.fstat(opened.fileno()).st_mtime, UTC)
@@ -191,7 +191,7 @@ def _read_recovery_file(file: Path) -> list[RecoveredDocument]:
         return []
     except (ValueError, RecursionError, msgspec.MsgspecError):
         path, version = "", None
-    return [RecoveredDocument(file, when, Path(path) if path else None, version)]
+    return [CrashRecoveryFile(file, when, Path(path) if path else None, version)]
 
 
 def _parse_file_line(line: bytes) -> tuple[str, FileVersion | None]:

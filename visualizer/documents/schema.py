@@ -14,13 +14,13 @@ from visualizer.models.model_source import ModelSource
 from visualizer.session.cell_address import Cell, ComparedSide, ParameterCell
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document
-from visualizer.session.dropout_samples import SampleTally
+from visualizer.session.dropout_samples import DropoutSampleCounts
 from visualizer.session.timeline import Playhead
 from visualizer.session.token_selection import TokenSelection
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import TableSelection, View
 from visualizer.session.zoom_ranges import ZoomRange
-from visualizer.storage.json_coding import DamagedError, JsonCoding, format_short_value
+from visualizer.storage.json_codec import DamagedFileError, JsonCodec, format_short_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -156,16 +156,16 @@ def migrate(tree: Any) -> Tree:
 
     Raises
     ------
-    DamagedError
+    DamagedFileError
         If the schema version is invalid or unknown.
     """
     schema = tree.get("schema") if isinstance(tree, dict) else None
     if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
-        raise DamagedError("does not contain a valid schema version.")
+        raise DamagedFileError("does not contain a valid schema version.")
     if schema > SCHEMA_VERSION:
         program = tree.get("program")
         newer = f" {format_short_value(program)}" if isinstance(program, str) else ""
-        raise DamagedError(
+        raise DamagedFileError(
             f"was written by a newer version{newer}. Update Attention Visualizer to open it."
         )
     while schema < SCHEMA_VERSION:
@@ -216,10 +216,10 @@ UNSAVED_FIELDS: dict[type, frozenset[str]] = {
 }
 """Fields that are not saved, keyed by class."""
 
-DOCUMENT_CODING = JsonCoding(_NAMES, UNSAVED_FIELDS)
+DOCUMENT_CODING = JsonCodec(_NAMES, UNSAVED_FIELDS)
 
 
-def saved_part(view: View) -> View:
+def without_unsaved_fields(view: View) -> View:
     """Return the saved part of a view, which is equal to the view read back from a file.
 
     Fields that are not saved have their defaults. A comparison loses its kept run, and is dropped
@@ -245,4 +245,4 @@ def _saved_comparison(comparison: Comparison | None) -> Comparison | None:
         comparison.against is ComparisonKind.KEPT and not comparison.document
     ):
         return None
-    return comparison.changed(kept=None, tally=SampleTally())
+    return comparison.changed(kept=None, tally=DropoutSampleCounts())

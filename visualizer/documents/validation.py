@@ -33,7 +33,7 @@ from visualizer.session.view_options import (
     ColourMapKind,
     maps_of_kind,
 )
-from visualizer.storage.json_coding import RANGE_LIMIT, DamagedError, format_short_value
+from visualizer.storage.json_codec import RANGE_LIMIT, DamagedFileError, format_short_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -57,7 +57,7 @@ def check_document(document: Document, view: View) -> None:
 
     Raises
     ------
-    DamagedError
+    DamagedFileError
         With a description of the first invalid value.
     """
     compared = view.comparison and view.comparison.document
@@ -78,7 +78,7 @@ def check_document(document: Document, view: View) -> None:
 def _raise_if_invalid(claims: Iterator[NumberCheck]) -> None:
     for holds, what in claims:
         if not holds:
-            raise DamagedError(f"contains an invalid value: {what}.")
+            raise DamagedFileError(f"contains an invalid value: {what}.")
 
 
 def _check_matrices(document: Document) -> Iterator[NumberCheck]:

@@ -80,7 +80,7 @@ class TermGroup(Struct, frozen=True, eq=False, dict=True):
             return np.asarray(math.prod(factor.used for factor in self.factors))
 
 
-class TermList(NamedTuple):
+class TermCombination(NamedTuple):
     """The part of an explanation that depends on the operation."""
 
     rule: CombinationRule
@@ -191,22 +191,22 @@ def constant(value: float, form: str) -> Factor:
     return Factor("", (), number, number, form)
 
 
-def sum_terms(*groups: tuple[Factor, ...]) -> TermList:
+def sum_terms(*groups: tuple[Factor, ...]) -> TermCombination:
     """Create terms that sum to the value, in groups of terms with the same factors."""
-    return TermList(CombinationRule.SUM, tuple(TermGroup(factors) for factors in groups))
+    return TermCombination(CombinationRule.SUM, tuple(TermGroup(factors) for factors in groups))
 
 
-def added_inputs(explained: ExplainedCell) -> TermList:
+def added_inputs(explained: ExplainedCell) -> TermCombination:
     """Create one term for each input: the number in the same cell of the input."""
     reads = explained.stage.reads
     return sum_terms(*((explained.factor(name, *explained.place),) for name in reads))
 
 
-def choice_terms(explained: ExplainedCell, otherwise: float, form: str) -> TermList:
+def choice_terms(explained: ExplainedCell, otherwise: float, form: str) -> TermCombination:
     """Create two terms, the input cell and its replacement, and choose the allowed one."""
     read = (explained.factor(explained.stage.reads[0], *explained.place),)
     groups = (TermGroup(read), TermGroup((constant(otherwise, form),)))
-    return TermList(
+    return TermCombination(
         CombinationRule.CHOICE, groups, 0 if explained.allowed()[explained.place[-1]] else 1
     )
 
@@ -222,7 +222,7 @@ class EquationPart(Struct, frozen=True):
     is_highlighted: bool = False
 
 
-class EquationSide(Struct, frozen=True):
+class RightHandSide(Struct, frozen=True):
     """The right-hand side of an equation, before the value.
 
     Parameters
@@ -332,28 +332,28 @@ def _format_shift(factor: Factor) -> str:
     return f" − {parenthesize_negative(format_trimmed(factor.shift))}" if is_subtracted else ""
 
 
-def sum_equation(writer: EquationWriter) -> EquationSide:
+def sum_equation(writer: EquationWriter) -> RightHandSide:
     """Write a sum of terms."""
-    return EquationSide(writer.sum_parts(omit_zeros=False))
+    return RightHandSide(writer.sum_parts(omit_zeros=False))
 
 
-def key_sum_equation(writer: EquationWriter) -> EquationSide:
+def key_sum_equation(writer: EquationWriter) -> RightHandSide:
     """Write a sum over the keys, without terms that are 0."""
-    return EquationSide(writer.sum_parts(omit_zeros=True))
+    return RightHandSide(writer.sum_parts(omit_zeros=True))
 
 
-def copied_equation(writer: EquationWriter, how: str) -> EquationSide:
+def copied_equation(writer: EquationWriter, how: str) -> RightHandSide:
     """Write a number that was copied instead of computed, and a remark on its source."""
     factors, _ = writer.factors[0]
-    return EquationSide([writer.number_part(factors[0], 0), EquationPart(f", {how}")], False)
+    return RightHandSide([writer.number_part(factors[0], 0), EquationPart(f", {how}")], False)
 
 
-def empty_row_equation() -> EquationSide:
+def empty_row_equation() -> RightHandSide:
     """Write the weight in a row in which all weights are 0."""
-    return EquationSide([EquationPart("0, because the row is empty")], False)
+    return RightHandSide([EquationPart("0, because the row is empty")], False)
 
 
-def share_equation(writer: EquationWriter) -> EquationSide:
+def share_equation(writer: EquationWriter) -> RightHandSide:
     """Write one term divided by the sum of all terms."""
     if writer.explanation.is_empty:
         return empty_row_equation()
@@ -361,20 +361,20 @@ def share_equation(writer: EquationWriter) -> EquationSide:
     below = writer.sum_parts(omit_zeros=True)
     if len(writer.select_terms(omit_zeros=True)[0]) > 1:
         below = [EquationPart("("), *below, EquationPart(")")]
-    return EquationSide([*over, EquationPart(" ÷ "), *below])
+    return RightHandSide([*over, EquationPart(" ÷ "), *below])
 
 
-def masked_equation(writer: EquationWriter) -> EquationSide:
+def masked_equation(writer: EquationWriter) -> RightHandSide:
     """Write an allowed cell, or the replacement of a forbidden cell."""
     if writer.explanation.chosen == 0:
         return copied_equation(writer, "unchanged because it is allowed")
     return replacement_equation(writer, "because it is masked")
 
 
-def replacement_equation(writer: EquationWriter, why: str) -> EquationSide:
+def replacement_equation(writer: EquationWriter, why: str) -> RightHandSide:
     """Write the replacement of a number, and the reason for it."""
     (factors, _), (otherwise, _) = writer.factors
     instead = EquationPart(f"{otherwise[0].form} in place of ")
-    return EquationSide(
+    return RightHandSide(
         [instead, writer.number_part(factors[0], 0), EquationPart(f", {why}")], False
     )

@@ -8,7 +8,7 @@ import numpy as np
 
 from visualizer.attention.layer_operations import LateSink
 from visualizer.attention.stages import Operation, vector_noun
-from visualizer.explanations.cell_terms import TermList, key_sum_equation, sum_terms
+from visualizer.explanations.cell_terms import TermCombination, key_sum_equation, sum_terms
 from visualizer.explanations.explainer import Explainer, VectorExplainer
 from visualizer.explanations.phrases import (
     NON_FINITE_PHRASE,
@@ -24,8 +24,8 @@ from visualizer.format import format_number, format_share
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.explanations.cell_info import CellInfo
-    from visualizer.explanations.cell_terms import EquationSide, EquationWriter, ExplainedCell
+    from visualizer.explanations.cell_context import CellContext
+    from visualizer.explanations.cell_terms import EquationWriter, ExplainedCell, RightHandSide
     from visualizer.explanations.code_dialects import ExpressionContext
     from visualizer.explanations.step_context import StepContext
 
@@ -35,7 +35,7 @@ class WeightedSumExplainer(Explainer):
 
     operation = Operation.WEIGHTED_SUM
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         head, query, column = explained.place
         weights, values = explained.stage.reads
         factors = (
@@ -44,7 +44,7 @@ class WeightedSumExplainer(Explainer):
         )
         return sum_terms(factors)
 
-    def explain_cell(self, info: CellInfo) -> str:
+    def explain_cell(self, info: CellContext) -> str:
         vector = (
             f"Column {info.column} of the context vector of {info.token('query')}{info.head_phrase}"
         )
@@ -74,10 +74,10 @@ class WeightedSumExplainer(Explainer):
         made = "each token’s weights mix the values into its context vector"
         return f"{made}; {largest_number_phrase(context)}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return "Σ weight × value"
 
-    def equation(self, writer: EquationWriter) -> EquationSide:
+    def equation(self, writer: EquationWriter) -> RightHandSide:
         return key_sum_equation(writer)
 
     def code(self, context: ExpressionContext) -> str:
@@ -100,7 +100,7 @@ class LateSinkExplainer(VectorExplainer):
 
     operation = Operation.LATE_SINK
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         head, token, column = explained.place
         own = explained.factor(explained.stage.reads[0], head, token, column)
         kept = explained.weight(
@@ -108,7 +108,7 @@ class LateSinkExplainer(VectorExplainer):
         )
         return sum_terms((own, kept))
 
-    def column_phrase(self, info: CellInfo) -> str:
+    def column_phrase(self, info: CellContext) -> str:
         head, token, _ = info.cell.place
         name = info.explanation.stage.layer_step(LateSink).kept
         kept = format_share(float(info.run.trace.read(name, (info.layer, head, token))))
@@ -128,7 +128,7 @@ class LateSinkExplainer(VectorExplainer):
         weight = "the fraction of its row’s weight that does not go to the sink"
         return f"each {read} is multiplied by {weight}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return "number × (1 − sink weight)"
 
 

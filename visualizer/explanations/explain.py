@@ -17,15 +17,15 @@ from visualizer.explanations import (
     scores,
     weights,
 )
-from visualizer.explanations.cell_info import CellInfo
+from visualizer.explanations.cell_context import CellContext
 from visualizer.explanations.cell_terms import (
     MAX_SHOWN_TERMS,
     CellIndex,
     EquationPart,
-    EquationSide,
     EquationWriter,
     ExplainedCell,
     Explanation,
+    RightHandSide,
 )
 from visualizer.explanations.step_context import EMPTY_SYMBOL, MAX_SHOWN_NUMBERS, StepContext
 from visualizer.format import format_number
@@ -115,13 +115,13 @@ def cell_equation(trace: Trace, explanation: Explanation) -> Equation:
     is_vector = explanation.stage.dims[-1] != "key"
     if is_vector and trace.shape(explanation.stage.name)[-1] > MAX_SHOWN_NUMBERS:
         left = f"{left}, column {column:,}"
-    sides: tuple[EquationSide, ...] = (written, shorter)
+    sides: tuple[RightHandSide, ...] = (written, shorter)
     if not any("…" in part.text for part in longer.parts):  # more terms with gaps are hard to read
         sides = (longer, *sides)
     return Equation(left, _join_parts(written), result, tuple(map(_join_parts, sides)))
 
 
-def _join_parts(side: EquationSide) -> tuple[EquationPart, ...]:
+def _join_parts(side: RightHandSide) -> tuple[EquationPart, ...]:
     """Join neighbouring parts that are highlighted in the same way."""
     return tuple(
         EquationPart("".join(part.text for part in group), is_highlighted)
@@ -157,7 +157,7 @@ def _describe_cell(context: StepContext) -> str:
     head = (context.head,) if "head" in context.stage.dims else ()
     cell = Cell(context.stage.name, (*head, context.row_index, context.step.columns[0]))
     explanation = explain(context.run.trace, cell.stage, (*context.leading, *cell.place))
-    info = CellInfo(context.run, context.leading, cell, explanation)
+    info = CellContext(context.run, context.leading, cell, explanation)
     sentence = EXPLAINERS[context.stage.operation].explain_cell(info)
     sentence = sentence.replace("<b></b>", f"<b>{EMPTY_SYMBOL}</b>")
     return info.with_head(sentence)

@@ -13,12 +13,12 @@ from visualizer.format import format_number
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Operation, Stage
-    from visualizer.explanations.cell_info import CellInfo
+    from visualizer.explanations.cell_context import CellContext
     from visualizer.explanations.cell_terms import (
-        EquationSide,
         EquationWriter,
         ExplainedCell,
-        TermList,
+        RightHandSide,
+        TermCombination,
     )
     from visualizer.explanations.code_dialects import ExpressionContext
     from visualizer.explanations.phrases import WeightShape
@@ -31,11 +31,11 @@ class Explainer(ABC):
     operation: ClassVar[Operation]
 
     @abstractmethod
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         """Return the terms that give a cell's value."""
 
     @abstractmethod
-    def explain_cell(self, info: CellInfo) -> str:
+    def explain_cell(self, info: CellContext) -> str:
         """Return a sentence about a cell, with the tokens in bold (HTML)."""
 
     @abstractmethod
@@ -47,14 +47,14 @@ class Explainer(ABC):
         """Describe the computation of a whole stage, for use with `StepContext.sentence`."""
 
     @abstractmethod
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         """Return the formula of the operation for the Explain pane, in words and symbols."""
 
-    def term_name(self, info: CellInfo, at: int) -> str:
+    def term_name(self, info: CellContext, at: int) -> str:
         """Return the name of the term with an index, or an empty string to use its input's name."""
         return ""
 
-    def equation(self, writer: EquationWriter) -> EquationSide:
+    def equation(self, writer: EquationWriter) -> RightHandSide:
         """Write a cell's computation with its numbers; a sum of products by default."""
         return sum_equation(writer)
 
@@ -86,7 +86,7 @@ class Explainer(ABC):
 class WeightsExplainer(Explainer):
     """Base class for operations that compute weights."""
 
-    def explain_cell(self, info: CellInfo) -> str:
+    def explain_cell(self, info: CellContext) -> str:
         return weights_sentence(info)
 
 
@@ -97,7 +97,7 @@ class VectorExplainer(Explainer):
     """Text between the phrase that describes a row and the row's vector."""
 
     @abstractmethod
-    def column_phrase(self, info: CellInfo) -> str:
+    def column_phrase(self, info: CellContext) -> str:
         """Return the predicate of a sentence about a cell, such as "is the sum of …"."""
 
     @abstractmethod
@@ -108,7 +108,7 @@ class VectorExplainer(Explainer):
     def stage_phrase(self, context: StepContext) -> str:
         """Describe the computation of a whole stage, without its largest number."""
 
-    def explain_cell(self, info: CellInfo) -> str:
+    def explain_cell(self, info: CellContext) -> str:
         return f"{column_name(info)} {self.column_phrase(info)}: {format_number(info.value)}."
 
     def row_sentence(self, context: StepContext) -> str:

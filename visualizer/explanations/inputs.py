@@ -17,8 +17,8 @@ from visualizer.attention.token_embeddings import (
 )
 from visualizer.explanations.cell_terms import (
     EquationPart,
-    EquationSide,
-    TermList,
+    RightHandSide,
+    TermCombination,
     added_inputs,
     constant,
     copied_equation,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.explanations.cell_info import CellInfo
+    from visualizer.explanations.cell_context import CellContext
     from visualizer.explanations.cell_terms import EquationWriter, ExplainedCell
     from visualizer.explanations.code_dialects import ExpressionContext
     from visualizer.explanations.step_context import StepContext
@@ -50,10 +50,10 @@ class InputVectorsExplainer(Explainer):
 
     operation = Operation.INPUT_VECTORS
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         return sum_terms((explained.factor(explained.stage.name, *explained.place),))
 
-    def explain_cell(self, info: CellInfo) -> str:
+    def explain_cell(self, info: CellContext) -> str:
         is_embedding = info.cell.stage == "embedding"
         return vector_column_sentence(info, "embedding" if is_embedding else "input vector")
 
@@ -68,17 +68,17 @@ class InputVectorsExplainer(Explainer):
         each = f"each of {context.token_count:,} tokens becomes a vector of {size}{name}"
         return f"{each}; {largest_number_phrase(context)}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return _vector_origin(info)
 
-    def equation(self, writer: EquationWriter) -> EquationSide:
+    def equation(self, writer: EquationWriter) -> RightHandSide:
         return copied_equation(writer, "given")
 
     def code(self, context: ExpressionContext) -> str:
         return "inputs"
 
 
-def _vector_origin(info: CellInfo) -> str:
+def _vector_origin(info: CellContext) -> str:
     """Describe where the vector of a token comes from."""
     spec, (dim, at) = info.run.trace.spec, next(iter(info.place.items()))
     if spec.own_input:
@@ -96,7 +96,7 @@ class PositionVectorsExplainer(Explainer):
 
     operation = Operation.POSITION_VECTORS
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         place, column = explained.place
         if explained.spec.position is PositionKind.LEARNED:
             return sum_terms((explained.weight("position.weight", place, column),))
@@ -107,7 +107,7 @@ class PositionVectorsExplainer(Explainer):
             (constant(float(value), f"{function}({place} / 10000^({exponent})) = {{}}"),)
         )
 
-    def explain_cell(self, info: CellInfo) -> str:
+    def explain_cell(self, info: CellContext) -> str:
         return vector_column_sentence(info, "position vector")
 
     def row_sentence(self, context: StepContext) -> str:
@@ -124,14 +124,14 @@ class PositionVectorsExplainer(Explainer):
         each = f"each of {context.token_count:,} positions has a {vector}"
         return f"{each}; {largest_number_phrase(context, 'the largest', names_positions=True)}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return "looked up"
 
-    def equation(self, writer: EquationWriter) -> EquationSide:
+    def equation(self, writer: EquationWriter) -> RightHandSide:
         factors, _ = writer.factors[0]
         form = factors[0].form
         if form != "{}":  # sine or cosine, computed from the position
-            return EquationSide([EquationPart(form.removesuffix(" = {}"))])
+            return RightHandSide([EquationPart(form.removesuffix(" = {}"))])
         return copied_equation(writer, "looked up")
 
     def code(self, context: ExpressionContext) -> str:
@@ -151,10 +151,10 @@ class AddPositionExplainer(VectorExplainer):
 
     operation = Operation.ADD_POSITION
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         return added_inputs(explained)
 
-    def column_phrase(self, info: CellInfo) -> str:
+    def column_phrase(self, info: CellContext) -> str:
         return "is the sum of the same columns of the embedding and the position vector"
 
     def row_phrase(self, context: StepContext) -> str:
@@ -165,7 +165,7 @@ class AddPositionExplainer(VectorExplainer):
     def stage_phrase(self, context: StepContext) -> str:
         return "embeddings and position vectors are added elementwise"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return "embedding + position"
 
     def code(self, context: ExpressionContext) -> str:
@@ -183,7 +183,7 @@ def _origin_phrase(run: Run, verb: str, source: str = "a file") -> str:
     return f"{verb} read from {source}"
 
 
-def _unknown_token_name(info: CellInfo, dim: str) -> str:
+def _unknown_token_name(info: CellContext, dim: str) -> str:
     """Name a position without a known token, such as "query 3"; empty for other positions."""
     at = info.place[dim]
     return f"<b>{dim} {at + 1}</b>" if info.word(at, dim) == str(at + 1) else ""
@@ -194,10 +194,10 @@ class CapturedExplainer(Explainer):
 
     operation = Operation.CAPTURED
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         return sum_terms((explained.factor(explained.stage.name, *explained.place),))
 
-    def explain_cell(self, info: CellInfo) -> str:
+    def explain_cell(self, info: CellContext) -> str:
         stage = info.explanation.stage
         origin = _origin_phrase(info.run, "was", escape(info.run.source))
         if stage.dims[-1] != "key":
@@ -247,10 +247,10 @@ class CapturedExplainer(Explainer):
         pair = f"{context.token_name(query, 'query')} and {context.key(key)}"
         return f"{read}; {largest}, is that of {pair}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return f"read from the {'model' if info.run.reading else 'file'}"
 
-    def equation(self, writer: EquationWriter) -> EquationSide:
+    def equation(self, writer: EquationWriter) -> RightHandSide:
         return copied_equation(writer, "unchanged")
 
 

@@ -21,10 +21,10 @@ from visualizer.attention.stages import Operation, vector_noun
 from visualizer.explanations.cell_terms import (
     DIVISOR_FORM,
     EquationPart,
-    EquationSide,
     EquationWriter,
     Factor,
-    TermList,
+    RightHandSide,
+    TermCombination,
     added_inputs,
     constant,
     copied_equation,
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import Trace
-    from visualizer.explanations.cell_info import CellInfo
+    from visualizer.explanations.cell_context import CellContext
     from visualizer.explanations.cell_terms import ExplainedCell
     from visualizer.explanations.code_dialects import ExpressionContext
     from visualizer.explanations.step_context import StepContext
@@ -80,7 +80,7 @@ class ResidualStreamExplainer(Explainer):
 
     operation = Operation.RESIDUAL_STREAM
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         token, column = explained.place
         before = explained.stage.layer_step(ResidualStream).before[explained.layer]
         if before is not None:
@@ -98,7 +98,7 @@ class ResidualStreamExplainer(Explainer):
         whole = np.sum([explained.weight(name, row, None).read for name, row in rows], axis=0)
         return normed_terms(explained, known.norm, parts, whole * known.factor, column)
 
-    def explain_cell(self, info: CellInfo) -> str:
+    def explain_cell(self, info: CellContext) -> str:
         source = _describe_source(info.explanation.stage, info.layer)
         return f"{column_name(info)} is {format_number(info.value)}: {source}."
 
@@ -111,7 +111,7 @@ class ResidualStreamExplainer(Explainer):
         stream = f"the residual stream at the start of the layer is {source}"
         return f"{stream}; {largest_number_phrase(context)}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         stage = info.explanation.stage
         if stage.layer_step(ResidualStream).before[info.layer] is not None:
             return "output of the previous layer"
@@ -121,7 +121,7 @@ class ResidualStreamExplainer(Explainer):
         times = "" if known.factor == 1 else f" × {format_trimmed(known.factor)}"
         return f"{known.norm.name} of embedding{times}" if known.norm else f"embedding{times}"
 
-    def equation(self, writer: EquationWriter) -> EquationSide:
+    def equation(self, writer: EquationWriter) -> RightHandSide:
         if len(writer.factors) > 1 or len(writer.factors[0][0]) > 1:
             return sum_equation(writer)
         name = writer.factors[0][0][0].name
@@ -138,10 +138,10 @@ class ResidualAdditionExplainer(VectorExplainer):
 
     operation = Operation.RESIDUAL_ADDITION
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         return added_inputs(explained)
 
-    def column_phrase(self, info: CellInfo) -> str:
+    def column_phrase(self, info: CellContext) -> str:
         reads = info.explanation.stage.reads
         if len(reads) == 1:
             return f"is the same column of the {vector_noun(reads[0])}"
@@ -158,10 +158,10 @@ class ResidualAdditionExplainer(VectorExplainer):
             return f"{_addend_names(context.stage)} is unchanged"
         return f"{_addend_names(context.stage)} are added elementwise"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return " + ".join(vector_noun(name) for name in info.explanation.stage.reads)
 
-    def equation(self, writer: EquationWriter) -> EquationSide:
+    def equation(self, writer: EquationWriter) -> RightHandSide:
         if len(writer.factors) == 1:
             return copied_equation(writer, "unchanged")
         return sum_equation(writer)
@@ -192,7 +192,7 @@ def normed_terms(
     parts: tuple[tuple[Factor, ...], ...],
     whole: np.ndarray,
     column: int,
-) -> TermList:
+) -> TermCombination:
     """Return the terms of one number in a normalized vector.
 
     Parameters
@@ -229,7 +229,7 @@ class NormLayerExplainer(VectorExplainer):
     operation = Operation.NORM_LAYER
     row_separator = " is "
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         step, (*head, token, column) = explained.stage.layer_step(NormLayer), explained.place
         read = explained.stage.reads[0]
         own = explained.factor(read, *head, token, column)
@@ -241,7 +241,7 @@ class NormLayerExplainer(VectorExplainer):
         within = step.heads[head[0]] * len(vectors[0]) + column
         return normed_terms(explained, step, ((own,),), np.concatenate(vectors), within)
 
-    def column_phrase(self, info: CellInfo) -> str:
+    def column_phrase(self, info: CellContext) -> str:
         stage = info.explanation.stage
         norm = f"{_normalization_phrase(stage)}{_gain_phrase(stage, 'its')}"
         return f"is the same column of the {vector_noun(stage.reads[0])}{norm}"
@@ -255,13 +255,13 @@ class NormLayerExplainer(VectorExplainer):
         name = context.stage.layer_step(NormLayer).name
         return f"each {vector_noun(context.first_input)} is normalized ({name})"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         step = info.explanation.stage.layer_step(NormLayer)
         first = "(number − mean) ÷ deviation" if step.is_centred else "number ÷ root mean square"
         weight = " × (1 + weight)" if step.adds_one else " × weight"
         return first + weight * step.has_gain + " + bias" * step.has_bias
 
-    def equation(self, writer: EquationWriter) -> EquationSide:
+    def equation(self, writer: EquationWriter) -> RightHandSide:
         """Write the mean, which is subtracted, before the division and the gain."""
         step, groups = writer.explanation.stage.layer_step(NormLayer), writer.explanation.groups
         if not step.is_centred or step.adds_one:
@@ -276,7 +276,7 @@ class NormLayerExplainer(VectorExplainer):
         parts += writer.multiplied_parts(own[1:], 0)
         for bias in groups[2:]:
             parts += [EquationPart(" + "), *writer.factor_parts(bias.factors[0], 0, False)]
-        return EquationSide(parts)
+        return RightHandSide(parts)
 
     def code(self, context: ExpressionContext) -> str:
         return f"{context.identifiers.layers[context.stage.parameters[0]]}({context.inputs[0]})"
@@ -298,7 +298,7 @@ class HiddenActivationExplainer(VectorExplainer):
     operation = Operation.HIDDEN_ACTIVATION
     row_separator = " gives "
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         name = explained.stage.layer_step(HiddenActivation).function
         first, *others = (
             explained.factor(read, *explained.place) for read in explained.stage.reads
@@ -306,7 +306,7 @@ class HiddenActivationExplainer(VectorExplainer):
         used = np.array([ACTIVATIONS[name](float(first.read[0]))])
         return sum_terms((replace(first, used=used, form=f"{name}({{}})"), *others))
 
-    def column_phrase(self, info: CellInfo) -> str:
+    def column_phrase(self, info: CellContext) -> str:
         return f"is {_activation_phrase(info.explanation.stage)}"
 
     def row_phrase(self, context: StepContext) -> str:
@@ -315,7 +315,7 @@ class HiddenActivationExplainer(VectorExplainer):
     def stage_phrase(self, context: StepContext) -> str:
         return f"each element is {_activation_phrase(context.stage)}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         stage = info.explanation.stage
         first, *others = (vector_noun(name) for name in stage.reads)
         return " × ".join([f"{stage.layer_step(HiddenActivation).function}({first})", *others])
@@ -349,7 +349,7 @@ class ExpertMixtureExplainer(VectorExplainer):
     operation = Operation.EXPERT_MIXTURE
     row_separator = "; the sum is "
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         step, (token, column) = explained.stage.layer_step(ExpertMixture), explained.place
         module = step.modules[explained.layer]
         routed = (
@@ -360,7 +360,7 @@ class ExpertMixtureExplainer(VectorExplainer):
             return sum_terms(routed)
         return sum_terms(routed, (explained.weight(f"{module}.shared", token, column),))
 
-    def column_phrase(self, info: CellInfo) -> str:
+    def column_phrase(self, info: CellContext) -> str:
         stage, token = info.explanation.stage, info.cell.place[-2]
         experts = _experts_phrase(info.run.trace, stage, info.layer, token)
         return f"is the sum of the outputs of {experts}"
@@ -377,7 +377,7 @@ class ExpertMixtureExplainer(VectorExplainer):
         made = f"each {vector_noun(context.first_input)} is processed by the experts"
         return f"{made} that the router selects; their outputs, times the router weights, are added"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         shared = " + shared output" * info.explanation.stage.layer_step(ExpertMixture).has_shared
         return f"Σ router weight × expert output{shared}"
 
@@ -396,14 +396,14 @@ class ScaleVectorExplainer(VectorExplainer):
     operation = Operation.SCALE_VECTOR
     row_separator = " gives "
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         step, (token, column) = explained.stage.layer_step(ScaledVector), explained.place
         own = explained.factor(explained.stage.reads[0], token, column)
         if not step.is_by_column:
             return sum_terms((own, constant(step.factor, format_trimmed(step.factor))))
         return sum_terms((own, explained.weight(step.modules[explained.layer], column)))
 
-    def column_phrase(self, info: CellInfo) -> str:
+    def column_phrase(self, info: CellContext) -> str:
         stage = info.explanation.stage
         return (
             f"is the same column of the {vector_noun(stage.reads[0])} times {_factor_phrase(stage)}"
@@ -417,7 +417,7 @@ class ScaleVectorExplainer(VectorExplainer):
         read = vector_noun(context.first_input)
         return f"each element of the {read} is multiplied by {_factor_phrase(context.stage)}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return "number × factor"
 
 

@@ -18,7 +18,7 @@ from visualizer.attention.stages import Operation, stages, vector_noun
 from visualizer.explanations.cell_terms import (
     DIVISOR_FORM,
     Factor,
-    TermList,
+    TermCombination,
     constant,
     key_sum_equation,
     sum_terms,
@@ -39,8 +39,8 @@ from visualizer.format import format_number
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.explanations.cell_info import CellInfo
-    from visualizer.explanations.cell_terms import EquationSide, EquationWriter, ExplainedCell
+    from visualizer.explanations.cell_context import CellContext
+    from visualizer.explanations.cell_terms import EquationWriter, ExplainedCell, RightHandSide
     from visualizer.explanations.step_context import StepContext
 
 
@@ -49,12 +49,12 @@ class FeatureMapExplainer(VectorExplainer):
 
     operation = Operation.FEATURE_MAP
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         number = explained.factor(explained.stage.reads[0], *explained.place)
         used = np.where(number.read > 0, number.read + 1, np.exp(np.minimum(number.read, 0)))
         return sum_terms((replace(number, used=used, form="elu({}) + 1"),))
 
-    def column_phrase(self, info: CellInfo) -> str:
+    def column_phrase(self, info: CellContext) -> str:
         read = vector_noun(info.explanation.stage.reads[0])
         return f"is elu(x) + 1 of the same column of the {read}"
 
@@ -65,7 +65,7 @@ class FeatureMapExplainer(VectorExplainer):
     def stage_phrase(self, context: StepContext) -> str:
         return "elu(x) + 1 makes every number positive"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return "elu(number) + 1"
 
     def code(self, context: ExpressionContext) -> str:
@@ -101,10 +101,10 @@ def _mask_product_shapes(spec: AttentionSpec, tokens: int, columns: int) -> tupl
 class _SumOverKeysExplainer(VectorExplainer):
     """Base class for sums over the keys that a query may attend to."""
 
-    def term_name(self, info: CellInfo, at: int) -> str:
+    def term_name(self, info: CellContext, at: int) -> str:
         return info.word(at, "key")
 
-    def equation(self, writer: EquationWriter) -> EquationSide:
+    def equation(self, writer: EquationWriter) -> RightHandSide:
         return key_sum_equation(writer)
 
 
@@ -113,7 +113,7 @@ class KeyValueSumsExplainer(_SumOverKeysExplainer):
 
     operation = Operation.KEY_VALUE_SUMS
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         head, _, column = explained.place
         features, values = explained.stage.reads
         feature, value = divmod(column, explained.spec.d_head)
@@ -125,7 +125,7 @@ class KeyValueSumsExplainer(_SumOverKeysExplainer):
             )
         )
 
-    def column_phrase(self, info: CellInfo) -> str:
+    def column_phrase(self, info: CellContext) -> str:
         feature, value = divmod(info.cell.place[-1], info.run.trace.spec.d_head)
         product = f"feature {feature + 1} of the key times column {value + 1} of its value"
         return f"is the sum, over the allowed keys, of {product}"
@@ -138,7 +138,7 @@ class KeyValueSumsExplainer(_SumOverKeysExplainer):
         products = "the products of key features and values"
         return f"{products} are summed over the allowed keys of each query"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return "Σ key feature × value × (1 if allowed)"
 
     def code(self, context: ExpressionContext) -> str:
@@ -158,12 +158,12 @@ class KeySumsExplainer(_SumOverKeysExplainer):
 
     operation = Operation.KEY_SUMS
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         head, _, column = explained.place
         features = explained.factor(explained.stage.reads[0], head, None, column)
         return sum_terms((features, _allowed_factor(explained)))
 
-    def column_phrase(self, info: CellInfo) -> str:
+    def column_phrase(self, info: CellContext) -> str:
         return "is the sum of this feature over the allowed keys"
 
     def row_phrase(self, context: StepContext) -> str:
@@ -172,7 +172,7 @@ class KeySumsExplainer(_SumOverKeysExplainer):
     def stage_phrase(self, context: StepContext) -> str:
         return "the key features are summed over the allowed keys of each query"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return "Σ key feature × (1 if allowed)"
 
     def code(self, context: ExpressionContext) -> str:
@@ -190,16 +190,16 @@ class NormalizerExplainer(Explainer):
 
     operation = Operation.NORMALIZER
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         head, query, _ = explained.place
         return sum_terms(
             tuple(explained.factor(name, head, query, None) for name in explained.stage.reads)
         )
 
-    def term_name(self, info: CellInfo, at: int) -> str:
+    def term_name(self, info: CellContext, at: int) -> str:
         return f"feature {at + 1}"
 
-    def explain_cell(self, info: CellInfo) -> str:
+    def explain_cell(self, info: CellContext) -> str:
         made = "is the dot product of its features and the sums of the key features"
         return f"The normalizer of {info.token('query')}{info.head_phrase} {made}: " + (
             f"{format_number(info.value)}."
@@ -213,7 +213,7 @@ class NormalizerExplainer(Explainer):
         made = "the features of each query times the sums of the key features give its normalizer"
         return f"{made}; {largest_number_phrase(context)}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return "Σ query feature × sum of key features"
 
     def code(self, context: ExpressionContext) -> str:
@@ -225,12 +225,12 @@ def _invert_factor(normalizer: Factor) -> Factor:
     return replace(normalizer, used=1 / normalizer.read, form=DIVISOR_FORM)
 
 
-def _zero_terms(explained: ExplainedCell) -> TermList:
+def _zero_terms(explained: ExplainedCell) -> TermCombination:
     """Return a single term of 0, for a forbidden cell or a normalizer of 0."""
     head, query, _ = explained.place
     zero = sum_terms((constant(0.0, "0"),))
     allowed = explained.trace.allowed(Role.WEIGHTS, explained.leading, head, query)
-    return TermList(zero.rule, zero.groups, is_empty=not allowed.any())
+    return TermCombination(zero.rule, zero.groups, is_empty=not allowed.any())
 
 
 def _divisor_code(normalizer: str) -> str:
@@ -242,7 +242,7 @@ class ImpliedWeightsExplainer(WeightsExplainer):
 
     operation = Operation.IMPLIED_WEIGHTS
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         head, query, key = explained.place
         queries, keys, normalizer = explained.stage.reads
         divisor = explained.factor(normalizer, head, query, 0)
@@ -256,7 +256,7 @@ class ImpliedWeightsExplainer(WeightsExplainer):
             )
         )
 
-    def term_name(self, info: CellInfo, at: int) -> str:
+    def term_name(self, info: CellContext, at: int) -> str:
         return f"feature {at + 1}"
 
     def row_sentence(self, context: StepContext) -> str:
@@ -271,7 +271,7 @@ class ImpliedWeightsExplainer(WeightsExplainer):
     def stage_sentence(self, context: StepContext) -> str:
         return f"features imply weights that no step uses; {most_attended_token(context)}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return "Σ query feature × key feature ÷ normalizer"
 
     def code(self, context: ExpressionContext) -> str:
@@ -291,7 +291,7 @@ class LinearContextExplainer(VectorExplainer):
 
     operation = Operation.LINEAR_CONTEXT
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         head, query, column = explained.place
         queries, sums, normalizer = explained.stage.reads
         divisor = explained.factor(normalizer, head, query, 0)
@@ -309,10 +309,10 @@ class LinearContextExplainer(VectorExplainer):
             )
         )
 
-    def term_name(self, info: CellInfo, at: int) -> str:
+    def term_name(self, info: CellContext, at: int) -> str:
         return f"feature {at + 1}"
 
-    def column_phrase(self, info: CellInfo) -> str:
+    def column_phrase(self, info: CellContext) -> str:
         return (
             "is the sum of the query features, each multiplied by its sum of keys and values, "
             "divided by the normalizer"
@@ -326,7 +326,7 @@ class LinearContextExplainer(VectorExplainer):
         made = "each query’s features times its sums, divided by its normalizer, give its context"
         return f"{made} vector"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return "Σ query feature × sum of keys and values ÷ normalizer"
 
     def code(self, context: ExpressionContext) -> str:

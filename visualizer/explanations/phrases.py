@@ -8,8 +8,8 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.attention.spec import (
-    Arrangement,
     AttentionSpec,
+    HeadArrangement,
     MaskKind,
     NormalisationKind,
     ScaleKind,
@@ -22,19 +22,19 @@ from visualizer.explanations.step_context import (
     StepContext,
     all_count_phrase,
     format_trimmed,
-    others_phrase,
+    other_count_phrase,
 )
 from visualizer.format import format_count, format_number, format_share
 
 if TYPE_CHECKING:
-    from visualizer.explanations.cell_info import CellInfo
+    from visualizer.explanations.cell_context import CellContext
 
 WEIGHTS_PHRASE = "weights that sum to 1"
 NON_FINITE_PHRASE = "not every number is finite"
 MASKED_ROW_PHRASE = "no token may attend to any key: all weights are 0"
 
 
-def column_name(info: CellInfo) -> str:
+def column_name(info: CellContext) -> str:
     """Name a cell in a stage of vectors by its column, its token and its head."""
     stage = info.explanation.stage
     whose = f"the {vector_noun(stage.name)} of {info.token(stage.dims[-2])}{info.head_phrase}"
@@ -75,7 +75,7 @@ def projection_phrase(context: StepContext) -> str:
     bias = ", plus a bias," if any(".bias" in name for name in _layer_names(context)) else ""
     if spec.heads == 1:
         return f"{layer}{bias}"
-    if spec.arrangement is Arrangement.STACKED:
+    if spec.arrangement is HeadArrangement.STACKED:
         return f"this head’s {layer}{bias}"
     return f"{_head_columns(context)} of {layer}{bias}"
 
@@ -106,7 +106,7 @@ def _layer_names(context: StepContext) -> list[str]:
 def unprojected_columns_phrase(context: StepContext) -> str:
     """Describe the input columns that a head uses without a projection."""
     spec, read = context.spec, vector_noun(context.first_input)
-    if spec.heads == 1 or spec.arrangement is Arrangement.STACKED:
+    if spec.heads == 1 or spec.arrangement is HeadArrangement.STACKED:
         return f"identical to its {read}"
     return f"{_head_columns(context)} of its {read}"
 
@@ -141,7 +141,7 @@ def largest_weights_phrase(context: StepContext, weights: np.ndarray) -> str:
     if top.is_shared:
         if top.occurrences == np.count_nonzero(weights):
             return f"{format_count(top.occurrences, 'key')} receive {written} each"
-        others = others_phrase(top.occurrences - 1)
+        others = other_count_phrase(top.occurrences - 1)
         return f"the largest weights, {written} each, go to {key} and {others}"
     if top.value == 1:
         return f"{key} receives 100%"
@@ -163,7 +163,7 @@ def largest_terms_phrase(context: StepContext, weights: np.ndarray, keys: np.nda
     if len(order) == 2:
         return f"values ({first} and {second})"
     more = "less" if abs(values[2]) < abs(values[1]) else "at most as much"
-    others = f"{more} of {others_phrase(len(order) - 2)}"
+    others = f"{more} of {other_count_phrase(len(order) - 2)}"
     return f"values ({first}, {second} and {others})"
 
 
@@ -271,7 +271,7 @@ def most_attended_token(context: StepContext) -> str:
     if top.is_constant:
         return f"on average, all keys {receive} the same weight, {part}"
     if top.is_shared:
-        keys = f"{context.key(top.at)} and {others_phrase(top.occurrences - 1)}"
+        keys = f"{context.key(top.at)} and {other_count_phrase(top.occurrences - 1)}"
         return f"on average, {keys} {receive} the most attention, {part} each"
     receives = receive if context.is_before_mask else "receives"
     return f"on average, {context.key(top.at)} {receives} the most attention, {part}"
@@ -291,7 +291,7 @@ def empty_rows_phrase(cells: np.ndarray) -> str:
     return f", but {format_count(count, 'row')} {'has' if count == 1 else 'have'} no nonzero weight"
 
 
-def weights_sentence(info: CellInfo) -> str:
+def weights_sentence(info: CellContext) -> str:
     """Describe how strongly a query attends to a key, or why it may not."""
     qualifier = info.run.trace.weights_qualifier(info.cell.stage)
     is_before_mask = info.explanation.stage.is_before_mask
@@ -310,13 +310,13 @@ def weights_sentence(info: CellInfo) -> str:
     return f"{before}{pair} with weight {weight}."
 
 
-def vector_column_sentence(info: CellInfo, name: str) -> str:
+def vector_column_sentence(info: CellContext, name: str) -> str:
     """Describe a number in a vector that was given or looked up."""
     column = f"Column {info.column} of the {name} of {info.token('token')}"
     return f"{column} is {format_number(info.value)}."
 
 
-def add_bias(info: CellInfo, formula: str) -> str:
+def add_bias(info: CellContext, formula: str) -> str:
     """Add the bias to a projection's formula, if there is one."""
     return f"{formula} + bias" if len(info.explanation.groups) > 1 else formula
 
@@ -337,7 +337,7 @@ class WeightShape(Struct, frozen=True):
     head_count: int = 1
 
     @property
-    def written(self) -> str:
+    def description(self) -> str:
         """The name and the size, such as "W_query 3 × 4"."""
         sizes = " × ".join(map(str, self.shape))
         heads = f" in each of {self.head_count} heads" if self.head_count > 1 else ""

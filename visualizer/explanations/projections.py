@@ -13,12 +13,12 @@ from visualizer.attention.layer_operations import (
     RotaryPosition,
 )
 from visualizer.attention.roles import Role
-from visualizer.attention.spec import Arrangement, Projection, layer_symbol
+from visualizer.attention.spec import HeadArrangement, Projection, layer_symbol
 from visualizer.attention.stages import Operation, parameter_names, vector_noun
 from visualizer.explanations.cell_terms import (
-    EquationSide,
     Factor,
-    TermList,
+    RightHandSide,
+    TermCombination,
     constant,
     copied_equation,
     sum_equation,
@@ -48,7 +48,7 @@ from visualizer.format import format_count, format_number
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.explanations.cell_info import CellInfo
+    from visualizer.explanations.cell_context import CellContext
     from visualizer.explanations.cell_terms import EquationWriter, ExplainedCell
     from visualizer.explanations.code_dialects import ExpressionContext
     from visualizer.explanations.step_context import StepContext
@@ -59,7 +59,7 @@ def _projected_name(stage: Stage) -> str:
     return "input vector" if stage.reads[0] == Role.INPUT else vector_noun(stage.reads[0])
 
 
-def _weights_column(info: CellInfo) -> str:
+def _weights_column(info: CellContext) -> str:
     """Name the column of weights that a cell is computed with; split heads share one matrix."""
     weights = info.explanation.groups[0].factors[1]
     column = next(at for at in weights.index if at is not None) + 1
@@ -75,12 +75,12 @@ class InputProjectionExplainer(Explainer):
 
     operation = Operation.INPUT_PROJECTION
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         head, token, column = explained.place
         spec = explained.spec
         names = parameter_names(spec, explained.stage.parameters[0])
         kinds = [name for name in names if not name.endswith(".bias")]
-        if len(kinds) == 1 and spec.arrangement is Arrangement.SPLIT:
+        if len(kinds) == 1 and spec.arrangement is HeadArrangement.SPLIT:
             column += spec.layer_head(explained.stage.parameters[0], head) * spec.d_head
         number = head % len(kinds)
         x = explained.factor(explained.stage.reads[0], token, None)
@@ -94,7 +94,7 @@ class InputProjectionExplainer(Explainer):
             else sum_terms(products)
         )
 
-    def explain_cell(self, info: CellInfo) -> str:
+    def explain_cell(self, info: CellContext) -> str:
         bias = ", plus a bias" if len(info.explanation.groups) > 1 else ""
         weights = close_clause(f"{_weights_column(info)}{bias}")
         vector = f"The {_projected_name(info.explanation.stage)} of {info.token('token')}"
@@ -116,13 +116,13 @@ class InputProjectionExplainer(Explainer):
             f"{gives}; {largest}"
         )
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return add_bias(info, f"Σ {vector_noun(info.explanation.stage.reads[0])} × weight")
 
     def code(self, context: ExpressionContext) -> str:
         layer, x = context.identifiers.layers[context.stage.parameters[0]], context.inputs[0]
         is_matrix = context.spec.projection is Projection.UNIFORM
-        if context.spec.arrangement is Arrangement.STACKED and context.spec.heads > 1:
+        if context.spec.arrangement is HeadArrangement.STACKED and context.spec.heads > 1:
             each = f"{x} @ W" if is_matrix else f"W({x})"
             return f"torch.stack([{each} for W in {layer}], dim=-3)"
         heads, shared = context.spec.heads, context.spec.layer_heads(context.stage.parameters[0])
@@ -131,7 +131,7 @@ class InputProjectionExplainer(Explainer):
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         has_bias = spec.bias and spec.projection is Projection.LINEAR
-        if spec.arrangement is Arrangement.STACKED:
+        if spec.arrangement is HeadArrangement.STACKED:
             product = matrix_product_shapes(tokens, spec.d_in, spec.d_head, has_bias)
             return (product + each_head_phrase(spec),)
         _, columns = spec.weight_sizes[stage.parameters[0]]
@@ -144,7 +144,7 @@ class InputProjectionExplainer(Explainer):
         return tokens * math.prod(spec.weight_sizes[stage.parameters[0]])
 
     def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape:
-        stacked = spec.arrangement is Arrangement.STACKED
+        stacked = spec.arrangement is HeadArrangement.STACKED
         rows, columns = spec.weight_sizes[stage.parameters[0]]
         columns, copies = (spec.d_head, spec.heads) if stacked else (columns, 1)
         return WeightShape(stage.parameters[0], (rows, columns), copies)
@@ -155,13 +155,13 @@ class UnprojectedInputExplainer(VectorExplainer):
 
     operation = Operation.UNPROJECTED_INPUT
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         head, token, column = explained.place
-        if explained.spec.arrangement is Arrangement.SPLIT:
+        if explained.spec.arrangement is HeadArrangement.SPLIT:
             column += head * explained.spec.d_head
         return sum_terms((explained.factor(explained.stage.reads[0], token, column),))
 
-    def column_phrase(self, info: CellInfo) -> str:
+    def column_phrase(self, info: CellContext) -> str:
         read = vector_noun(info.explanation.stage.reads[0])
         return f"is taken from its {read} without a projection"
 
@@ -174,21 +174,21 @@ class UnprojectedInputExplainer(VectorExplainer):
         kind = vector_noun(context.stage.name)
         return f"without a projection, each token’s {kind} is {unprojected_columns_phrase(context)}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return "unchanged"
 
-    def equation(self, writer: EquationWriter) -> EquationSide:
+    def equation(self, writer: EquationWriter) -> RightHandSide:
         return copied_equation(
             writer, f"taken from the {vector_noun(writer.explanation.stage.reads[0])}"
         )
 
     def code(self, context: ExpressionContext) -> str:
-        if context.spec.arrangement is Arrangement.STACKED and context.spec.heads > 1:
+        if context.spec.arrangement is HeadArrangement.STACKED and context.spec.heads > 1:
             return f"torch.stack([{context.inputs[0]}] * {context.spec.heads}, dim=-3)"
         return context.add_head_axis(context.inputs[0], context.spec.heads)
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
-        if spec.arrangement is Arrangement.STACKED:
+        if spec.arrangement is HeadArrangement.STACKED:
             return (f"{format_shape(tokens, spec.d_in)}{each_head_phrase(spec)}",)
         return (split_head_shapes(spec, tokens),)
 
@@ -207,7 +207,7 @@ def _output_index(stage: Stage, place: tuple[int, ...]) -> int:
     return stage.layer_step(LinearLayer).first_columns[head] + place[-1]
 
 
-def linear_terms(explained: ExplainedCell) -> TermList:
+def linear_terms(explained: ExplainedCell) -> TermCombination:
     """Return the terms of one output of a linear layer: a vector times a row of the matrix."""
     step, (*_, token, _) = explained.stage.layer_step(LinearLayer), explained.place
     result, module = _output_index(explained.stage, explained.place), step.modules[explained.layer]
@@ -233,10 +233,10 @@ class LinearLayerExplainer(VectorExplainer):
 
     operation = Operation.LINEAR_LAYER
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         return linear_terms(explained)
 
-    def column_phrase(self, info: CellInfo) -> str:
+    def column_phrase(self, info: CellContext) -> str:
         stage = info.explanation.stage
         times = _multiplier_phrase(stage, _output_index(stage, info.cell.place))
         return f"is the {vector_noun(stage.reads[0])} times {times}"
@@ -251,7 +251,7 @@ class LinearLayerExplainer(VectorExplainer):
         result = vector_noun(context.stage.name)
         return f"each {vector_noun(context.first_input)} times {multiplier} gives its {result}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         step = info.explanation.stage.layer_step(LinearLayer)
         made = add_bias(info, "Σ number × weight")
         if step.factor == 1:
@@ -288,7 +288,7 @@ class LatentKeysExplainer(VectorExplainer):
 
     operation = Operation.LATENT_KEYS
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         step, (*_, token, column) = explained.stage.layer_step(LatentKeys), explained.place
         if column < step.own_columns:
             return linear_terms(explained)
@@ -296,7 +296,7 @@ class LatentKeysExplainer(VectorExplainer):
             (explained.factor(explained.stage.reads[1], token, column - step.own_columns),)
         )
 
-    def column_phrase(self, info: CellInfo) -> str:
+    def column_phrase(self, info: CellContext) -> str:
         stage = info.explanation.stage
         latent, shared = (vector_noun(name) for name in stage.reads)
         step = stage.layer_step(LatentKeys)
@@ -311,7 +311,7 @@ class LatentKeysExplainer(VectorExplainer):
     def stage_phrase(self, context: StepContext) -> str:
         return f"{_key_parts_phrase(context.stage)} gives each {vector_noun(context.stage.name)}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         is_own = info.cell.place[-1] < info.explanation.stage.layer_step(LatentKeys).own_columns
         return "Σ number × weight" if is_own else "unchanged"
 
@@ -324,10 +324,10 @@ class RotaryPositionExplainer(VectorExplainer):
 
     operation = Operation.ROTARY_POSITION
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         step, (*head, token, column) = explained.stage.layer_step(RotaryPosition), explained.place
         read = explained.stage.reads[0]
-        found = step.turned(column)
+        found = step.rotation_terms(column)
         if found is None:
             return sum_terms((explained.factor(read, *head, token, column),))
         pair, own, other, sign = found
@@ -341,8 +341,10 @@ class RotaryPositionExplainer(VectorExplainer):
         first = explained.factor(read, *head, token, own)
         return sum_terms((first, _angle_factor(explained, step, "cos", at)), turned)
 
-    def column_phrase(self, info: CellInfo) -> str:
-        turned = info.explanation.stage.layer_step(RotaryPosition).turned(info.cell.place[-1])
+    def column_phrase(self, info: CellContext) -> str:
+        turned = info.explanation.stage.layer_step(RotaryPosition).rotation_terms(
+            info.cell.place[-1]
+        )
         read = vector_noun(info.explanation.stage.reads[0])
         if turned is None:
             return f"is the same column of the {read} because this column is not rotated"
@@ -362,8 +364,10 @@ class RotaryPositionExplainer(VectorExplainer):
             return f"{each} is unchanged because this layer applies no rotation"
         return f"{each} is rotated by the angles of its position, one pair of columns at a time"
 
-    def formula(self, info: CellInfo) -> str:
-        turned = info.explanation.stage.layer_step(RotaryPosition).turned(info.cell.place[-1])
+    def formula(self, info: CellContext) -> str:
+        turned = info.explanation.stage.layer_step(RotaryPosition).rotation_terms(
+            info.cell.place[-1]
+        )
         if turned is None:
             return "unchanged"
         sign = "+" if turned[3] > 0 else "−"
@@ -427,7 +431,7 @@ class ConcatHeadsExplainer(Explainer):
 
     operation = Operation.CONCAT_HEADS
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         query, column = explained.place
         name = explained.stage.reads[0]
         head, within = divmod(column, explained.trace.shape(name)[-1])
@@ -438,7 +442,7 @@ class ConcatHeadsExplainer(Explainer):
             return sum_terms((constant(there, "{}"),))
         return sum_terms((read,) if factor == 1 else (read, constant(factor, f"{factor:g}")))
 
-    def explain_cell(self, info: CellInfo) -> str:
+    def explain_cell(self, info: CellContext) -> str:
         read = info.explanation.stage.reads[0]
         head = info.cell.place[-1] // info.run.trace.shape(read)[-1] + 1
         column = f"Column {info.column} of the concatenated heads for {info.token('query')}"
@@ -467,14 +471,14 @@ class ConcatHeadsExplainer(Explainer):
         joined = f"the context vectors from {heads}{edited} are concatenated, {size} per token"
         return f"{joined}; {largest_number_phrase(context)}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         head = info.cell.place[-1] // info.run.trace.shape(info.explanation.stage.reads[0])[-1]
         factor = _edit_factors(info.explanation.stage, info.layer).get(head, 1.0)
         if factor is None:
             return "replaced in the model"
         return "unchanged" if factor == 1 else f"number × {format_trimmed(factor)}"
 
-    def equation(self, writer: EquationWriter) -> EquationSide:
+    def equation(self, writer: EquationWriter) -> RightHandSide:
         factors, _ = writer.factors[0]
         if len(factors) > 1 or not factors[0].name:  # the head's vectors are scaled or replaced
             return sum_equation(writer)
@@ -493,7 +497,7 @@ class OutputProjectionExplainer(Explainer):
 
     operation = Operation.OUTPUT_PROJECTION
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         query, column = explained.place
         weight, bias = parameter_names(explained.spec, explained.stage.parameters[0])
         joined = explained.factor(explained.stage.reads[0], query, None)
@@ -501,7 +505,7 @@ class OutputProjectionExplainer(Explainer):
             (joined, explained.weight(weight, column, None)), (explained.weight(bias, column),)
         )
 
-    def explain_cell(self, info: CellInfo) -> str:
+    def explain_cell(self, info: CellContext) -> str:
         spec = info.run.trace.spec
         heads = "the only head" if spec.heads == 1 else all_heads_phrase(spec)
         made = "is computed from" if spec.width == 1 else "mixes"
@@ -522,7 +526,7 @@ class OutputProjectionExplainer(Explainer):
         mixes = f"the output projection {verb} the {size} of each token into its output"
         return f"{mixes}; {largest_number_phrase(context)}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return add_bias(info, "Σ number × weight")
 
     def code(self, context: ExpressionContext) -> str:

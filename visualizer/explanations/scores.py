@@ -14,7 +14,7 @@ from visualizer.attention.stages import Operation
 from visualizer.explanations.cell_terms import (
     DIVISOR_FORM,
     Factor,
-    TermList,
+    TermCombination,
     added_inputs,
     choice_terms,
     constant,
@@ -35,15 +35,15 @@ from visualizer.explanations.step_context import (
     LargestValue,
     all_count_phrase,
     format_trimmed,
-    others_phrase,
+    other_count_phrase,
 )
 from visualizer.format import format_count, format_number
 
 if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.explanations.cell_info import CellInfo
-    from visualizer.explanations.cell_terms import EquationSide, EquationWriter, ExplainedCell
+    from visualizer.explanations.cell_context import CellContext
+    from visualizer.explanations.cell_terms import EquationWriter, ExplainedCell, RightHandSide
     from visualizer.explanations.code_dialects import ExpressionContext
     from visualizer.explanations.step_context import StepContext
 
@@ -53,14 +53,14 @@ class DotProductExplainer(Explainer):
 
     operation = Operation.DOT_PRODUCT
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         head, query, key = explained.place
         queries, keys = explained.stage.reads
         return sum_terms(
             (explained.factor(queries, head, query, None), explained.factor(keys, head, key, None))
         )
 
-    def explain_cell(self, info: CellInfo) -> str:
+    def explain_cell(self, info: CellContext) -> str:
         score = format_number(info.value)
         pair = f"the query of {info.token('query')} and the key of {info.token('key')}"
         return f"The dot product of {pair} is {score}."
@@ -81,7 +81,7 @@ class DotProductExplainer(Explainer):
         if top.is_constant:
             return f"{meets}: {all_count_phrase(count, 'score')} are {format_number(top.value)}"
         key = f"{context.bold_token(top.at, 'key')} (key {top.at + 1})"
-        alike = f" and {others_phrase(top.occurrences - 1)}" if top.is_shared else ""
+        alike = f" and {other_count_phrase(top.occurrences - 1)}" if top.is_shared else ""
         score = format_number(top.value)
         return f"{meets}: the largest score, {score}, is for {key}{alike}"
 
@@ -99,7 +99,7 @@ class DotProductExplainer(Explainer):
         query, key = divmod(top.at, context.matrix().shape[1])
         return f"{largest} is that of {context.token_name(query, 'query')} and {context.key(key)}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return "Σ query × key"
 
     def code(self, context: ExpressionContext) -> str:
@@ -117,13 +117,13 @@ class ScaleScoresExplainer(Explainer):
 
     operation = Operation.SCALE_SCORES
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         divisor = explained.spec.divisor
         inverse = np.array([1 / divisor])
         constant = Factor("", (), np.array([divisor]), inverse, DIVISOR_FORM)
         return sum_terms((explained.factor(explained.stage.reads[0], *explained.place), constant))
 
-    def explain_cell(self, info: CellInfo) -> str:
+    def explain_cell(self, info: CellContext) -> str:
         divisor = format_trimmed(info.run.trace.spec.divisor)
         pair = f"{info.token('query')} and {info.token('key')}"
         score = format_number(float(info.explanation.groups[0].factors[0].read[0]))
@@ -154,7 +154,7 @@ class ScaleScoresExplainer(Explainer):
             divided = f"dividing by {divisor_phrase(context)} changes no score"
         return f"{divided}; the largest {change_phrase(score, top.value)}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         spec = info.run.trace.spec
         if spec.scale is ScaleKind.NONE:
             return f"score ÷ {format_trimmed(spec.divisor) if info.run.source else 'temperature'}"
@@ -200,7 +200,7 @@ class CapScoresExplainer(_ScoreStepExplainer):
 
     operation = Operation.CAP_SCORES
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         limit = explained.stage.layer_step(ScoreCap).limit
         score = explained.factor(explained.stage.reads[0], *explained.place)
         bent = replace(
@@ -208,7 +208,7 @@ class CapScoresExplainer(_ScoreStepExplainer):
         )
         return sum_terms((bent, constant(limit, format_trimmed(limit))))
 
-    def explain_cell(self, info: CellInfo) -> str:
+    def explain_cell(self, info: CellContext) -> str:
         before = format_number(float(info.explanation.groups[0].factors[0].read[0]))
         limit = format_trimmed(info.explanation.stage.layer_step(ScoreCap).limit)
         pair = f"{info.token('query')} and {info.token('key')}"
@@ -226,7 +226,7 @@ class CapScoresExplainer(_ScoreStepExplainer):
     def _cap_range(self, context: StepContext) -> str:
         return f"±{format_trimmed(context.stage.layer_step(ScoreCap).limit)}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         limit = format_trimmed(info.explanation.stage.layer_step(ScoreCap).limit)
         return f"tanh(score ÷ {limit}) × {limit}"
 
@@ -239,14 +239,14 @@ class LinearBiasExplainer(Explainer):
 
     operation = Operation.LINEAR_BIAS
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         head, query, key = explained.place
         slope, distance = explained.spec.alibi_slopes[head], abs(query - key)
         return sum_terms((
             constant(-slope, f"−{format_trimmed(slope)}"), constant(distance, f"{distance:,}")
         ))  # fmt: skip
 
-    def explain_cell(self, info: CellInfo) -> str:
+    def explain_cell(self, info: CellContext) -> str:
         slope = format_trimmed(info.run.trace.spec.alibi_slopes[info.place["head"]])
         distance = format_count(abs(info.place["query"] - info.place["key"]), "position")
         pair = f"{info.token('query')} and {info.token('key')}"
@@ -264,7 +264,7 @@ class LinearBiasExplainer(Explainer):
         slope = format_trimmed(context.spec.alibi_slopes[context.head])
         return f"minus the distance in positions times the slope of this head, {slope}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return "−slope × distance"
 
     def code(self, context: ExpressionContext) -> str:
@@ -287,10 +287,10 @@ class AddScoreBiasExplainer(_ScoreStepExplainer):
 
     operation = Operation.ADD_SCORE_BIAS
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         return added_inputs(explained)
 
-    def explain_cell(self, info: CellInfo) -> str:
+    def explain_cell(self, info: CellContext) -> str:
         score, bias = (
             format_number(float(group.factors[0].read[0])) for group in info.explanation.groups
         )
@@ -305,7 +305,7 @@ class AddScoreBiasExplainer(_ScoreStepExplainer):
     def stage_phrase(self, context: StepContext) -> str:
         return "a bias is added to every score"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return "score + bias"
 
     def code(self, context: ExpressionContext) -> str:
@@ -317,10 +317,10 @@ class MaskBeforeSoftmaxExplainer(Explainer):
 
     operation = Operation.MASK_BEFORE_SOFTMAX
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         return choice_terms(explained, -np.inf, "−∞")
 
-    def explain_cell(self, info: CellInfo) -> str:
+    def explain_cell(self, info: CellContext) -> str:
         if info.is_forbidden:
             pair = f"{info.token('query')} may not attend to {info.token('key')}"
             return f"{pair}: their score becomes −∞, so their weight will be 0."
@@ -342,10 +342,10 @@ class MaskBeforeSoftmaxExplainer(Explainer):
     def stage_sentence(self, context: StepContext) -> str:
         return masked_cells_phrase(context, "score", "becomes −∞", "become −∞")
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return "the score if allowed, otherwise −∞"
 
-    def equation(self, writer: EquationWriter) -> EquationSide:
+    def equation(self, writer: EquationWriter) -> RightHandSide:
         return masked_equation(writer)
 
     def code(self, context: ExpressionContext) -> str:

@@ -223,6 +223,6 @@ def all_count_phrase(count: int, noun: str) -> str:
     return f"both {noun}s" if count == 2 else f"all {count:,} {noun}s"
 
 
-def others_phrase(count: int) -> str:
+def other_count_phrase(count: int) -> str:
     """Return the number of other items, such as "1 other" or "1,024 others"."""
     return f"{count:,} other{'' if count == 1 else 's'}"

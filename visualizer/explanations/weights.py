@@ -14,11 +14,11 @@ from visualizer.attention.stages import Operation
 from visualizer.explanations.cell_terms import (
     CombinationRule,
     EquationPart,
-    EquationSide,
     ExplainedCell,
     Factor,
+    RightHandSide,
+    TermCombination,
     TermGroup,
-    TermList,
     choice_terms,
     constant,
     empty_row_equation,
@@ -48,7 +48,7 @@ from visualizer.explanations.step_context import (
 from visualizer.format import format_number, format_share
 
 if TYPE_CHECKING:
-    from visualizer.explanations.cell_info import CellInfo
+    from visualizer.explanations.cell_context import CellContext
     from visualizer.explanations.cell_terms import EquationWriter, Explanation
     from visualizer.explanations.code_dialects import ExpressionContext
     from visualizer.explanations.step_context import StepContext
@@ -86,18 +86,18 @@ class ScoresToWeightsExplainer(WeightsExplainer):
 
     operation = Operation.SCORES_TO_WEIGHTS
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         head, query, key = explained.place
         row = explained.factor(explained.stage.reads[0], head, query, None)
         if explained.spec.normalisation is NormalisationKind.SUM:
-            return TermList(CombinationRule.SHARE, (TermGroup((row,)),), key)
+            return TermCombination(CombinationRule.SHARE, (TermGroup((row,)),), key)
         is_empty = explained.stage.has_masked_input and not explained.allowed().any()
         if explained.spec.normalisation is NormalisationKind.SOFTMAX:
             largest = 0.0 if row.read.max() == -np.inf else float(row.read.max())
             shares = exponential_factors(row, largest)
         else:
             shares = _naive_exponentials(explained, row)
-        return TermList(CombinationRule.SHARE, (TermGroup((shares,)),), key, is_empty)
+        return TermCombination(CombinationRule.SHARE, (TermGroup((shares,)),), key, is_empty)
 
     def row_sentence(self, context: StepContext) -> str:
         weights = context.row()
@@ -128,7 +128,7 @@ class ScoresToWeightsExplainer(WeightsExplainer):
         empty = empty_rows_phrase(context.allowed()) if context.stage.has_masked_input else ""
         return f"{context.qualifier}{made}{empty or '; ' + most_attended_token(context)}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         normalisation = info.run.trace.spec.normalisation
         if normalisation is NormalisationKind.SUM:
             return "score ÷ Σ score"
@@ -138,7 +138,7 @@ class ScoresToWeightsExplainer(WeightsExplainer):
             return "exp(score) ÷ Σ exp(score)"
         return f"exp(score − max) ÷ Σ exp(score − max), with max = {format_number(shift)}"
 
-    def equation(self, writer: EquationWriter) -> EquationSide:
+    def equation(self, writer: EquationWriter) -> RightHandSide:
         return share_equation(writer)
 
     def code(self, context: ExpressionContext) -> str:
@@ -152,7 +152,7 @@ class ScoresToWeightsExplainer(WeightsExplainer):
         return f"({shares}){rest}" if rest else shares
 
 
-def _sink_share(terms: TermList | Explanation) -> str:
+def _sink_share(terms: TermCombination | Explanation) -> str:
     """Format the fraction of a row's weight that goes to the sink, computed from the logits."""
     scores, sink = (group.terms for group in terms.groups)
     return format_share(float(sink[0] / (scores.sum() + sink[0])))
@@ -167,7 +167,7 @@ class SoftmaxWithSinkExplainer(Explainer):
 
     operation = Operation.SOFTMAX_WITH_SINK
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         head, query, key = explained.place
         row = explained.factor(explained.stage.reads[0], head, query, None)
         sink = explained.weight(
@@ -178,9 +178,9 @@ class SoftmaxWithSinkExplainer(Explainer):
             TermGroup((exponential_factors(row, largest),)),
             TermGroup((exponential_factors(sink, largest),)),
         )
-        return TermList(CombinationRule.SHARE, groups, key)
+        return TermCombination(CombinationRule.SHARE, groups, key)
 
-    def explain_cell(self, info: CellInfo) -> str:
+    def explain_cell(self, info: CellContext) -> str:
         if info.is_forbidden or not np.isfinite(info.value):
             return weights_sentence(info)
         taken = _sink_share(info.explanation)
@@ -206,14 +206,14 @@ class SoftmaxWithSinkExplainer(Explainer):
         taken = format_share(max(0.0, 1 - float(rows.mean())))
         return f"{made}; {most_attended_token(context)}, and the sink receives {taken}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return "exp(score) ÷ (Σ exp(score) + exp(sink))"
 
-    def equation(self, writer: EquationWriter) -> EquationSide:
+    def equation(self, writer: EquationWriter) -> RightHandSide:
         return share_equation(writer)
 
 
-def _counted_keys(info: CellInfo) -> str:
+def _counted_keys(info: CellContext) -> str:
     masking = MaskingSpec.of(info.run.trace.spec, info.cell.stage)
     if masking.mask is not MaskKind.NONE:
         return "allowed keys"
@@ -225,10 +225,12 @@ class EqualWeightsExplainer(WeightsExplainer):
 
     operation = Operation.EQUAL_WEIGHTS
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         cells = explained.allowed().astype(np.float64)
         group = TermGroup((Factor("", (), cells, cells),))
-        return TermList(CombinationRule.SHARE, (group,), explained.place[-1], not cells.any())
+        return TermCombination(
+            CombinationRule.SHARE, (group,), explained.place[-1], not cells.any()
+        )
 
     def row_sentence(self, context: StepContext) -> str:
         weights = context.row()
@@ -260,15 +262,15 @@ class EqualWeightsExplainer(WeightsExplainer):
         some = f"{each} equally to its allowed keys"
         return some + (empty_rows_phrase(allowed) or f"; {most_attended_token(context)}")
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return f"1 ÷ number of {_counted_keys(info)}"
 
-    def equation(self, writer: EquationWriter) -> EquationSide:
+    def equation(self, writer: EquationWriter) -> RightHandSide:
         explanation = writer.explanation
         if explanation.is_empty:
             return empty_row_equation()
         chosen = format_trimmed(float(explanation.terms[explanation.chosen]))
-        return EquationSide([EquationPart(f"{chosen} ÷ {int(explanation.terms.sum()):,}")])
+        return RightHandSide([EquationPart(f"{chosen} ÷ {int(explanation.terms.sum()):,}")])
 
     def code(self, context: ExpressionContext) -> str:
         tokens = context.identifiers.tokens
@@ -284,7 +286,7 @@ class MaskAfterSoftmaxExplainer(WeightsExplainer):
 
     operation = Operation.MASK_AFTER_SOFTMAX
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         return choice_terms(explained, 0.0, "0")
 
     def row_sentence(self, context: StepContext) -> str:
@@ -307,10 +309,10 @@ class MaskAfterSoftmaxExplainer(WeightsExplainer):
     def stage_sentence(self, context: StepContext) -> str:
         return masked_cells_phrase(context, "weight", "is set to 0", "are set to 0")
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return "the weight if allowed, otherwise 0"
 
-    def equation(self, writer: EquationWriter) -> EquationSide:
+    def equation(self, writer: EquationWriter) -> RightHandSide:
         return masked_equation(writer)
 
     def code(self, context: ExpressionContext) -> str:
@@ -322,10 +324,10 @@ class RenormaliseMaskedWeightsExplainer(WeightsExplainer):
 
     operation = Operation.RENORMALISE_MASKED_WEIGHTS
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         head, query, key = explained.place
         row = explained.factor(explained.stage.reads[0], head, query, None)
-        return TermList(CombinationRule.SHARE, (TermGroup((row,)),), key, not row.read.any())
+        return TermCombination(CombinationRule.SHARE, (TermGroup((row,)),), key, not row.read.any())
 
     def row_sentence(self, context: StepContext) -> str:
         weights, zeroed = context.row(), context.row(context.first_input)
@@ -348,10 +350,10 @@ class RenormaliseMaskedWeightsExplainer(WeightsExplainer):
         divided = f"{context.qualifier}each row is divided by its sum"
         return divided + (empty_rows_phrase(zeroed) or f"; {most_attended_token(context)}")
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return "weight ÷ Σ weight"
 
-    def equation(self, writer: EquationWriter) -> EquationSide:
+    def equation(self, writer: EquationWriter) -> RightHandSide:
         return share_equation(writer)
 
     def code(self, context: ExpressionContext) -> str:
@@ -366,16 +368,16 @@ class DropoutExplainer(Explainer):
 
     operation = Operation.DROPOUT
 
-    def terms(self, explained: ExplainedCell) -> TermList:
+    def terms(self, explained: ExplainedCell) -> TermCombination:
         weight = explained.factor(explained.stage.reads[0], *explained.place)
         factor = 1 / (1 - explained.spec.dropout)
         scaled = constant(factor, f"1/(1 − {explained.spec.dropout:g})")
         value = float(explained.trace.read(explained.stage.name, explained.cell))
         dropped = value == 0 and weight.read[0] != 0
         groups = (TermGroup((weight, scaled)), TermGroup((constant(0.0, "0"),)))
-        return TermList(CombinationRule.CHOICE, groups, int(dropped))
+        return TermCombination(CombinationRule.CHOICE, groups, int(dropped))
 
-    def explain_cell(self, info: CellInfo) -> str:
+    def explain_cell(self, info: CellContext) -> str:
         weight = f"the weight of {info.token('query')} for {info.token('key')}"
         before = info.explanation.groups[0].factors[0].read[0]
         if before == 0:
@@ -431,12 +433,12 @@ class DropoutExplainer(Explainer):
             return f"dropout keeps {all_count_phrase(count, kind)}; {each} {kept}, and {run}"
         return f"dropout drops {lost:,} of the {count:,} {kind}s; the rest {kept}, and {run}"
 
-    def formula(self, info: CellInfo) -> str:
+    def formula(self, info: CellContext) -> str:
         return "weight ÷ (1 − rate) if kept, otherwise 0"
 
-    def equation(self, writer: EquationWriter) -> EquationSide:
+    def equation(self, writer: EquationWriter) -> RightHandSide:
         if writer.explanation.chosen == 0:
-            return EquationSide(writer.term_parts(0, is_first=True))
+            return RightHandSide(writer.term_parts(0, is_first=True))
         return replacement_equation(writer, "because it is dropped")
 
     def code(self, context: ExpressionContext) -> str:

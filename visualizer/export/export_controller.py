@@ -159,7 +159,7 @@ class ExportController(QObject):
         if self.dialog:
             self.dialog.stop()
         self._is_closed = True
-        self._loader.leave()
+        self._loader.abandon()
         self.exporter.close()
         if "preview_controller" in vars(self):
             self.preview_controller.close()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.figures.svg_pdf_writer import ClipboardFigure
     from visualizer.progress import Progress
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
     from visualizer.session.view import CodeDialect
 
 
@@ -38,7 +38,7 @@ PROGRESS_INTERVAL_S = 0.05
 class ExportRunner(QObject):
     """Writes files and scripts on a worker thread, one at a time, and reports the outcome."""
 
-    said = Signal(str, int)
+    messageReported = Signal(str, int)
     """Emitted with a status bar message and its duration in ms; 0 means until the next message."""
     progressReported = Signal(int, int)
     """Emitted with the completed and the total number of units of work."""
@@ -58,7 +58,9 @@ class ExportRunner(QObject):
         self._worker.answered.connect(self._finish_request)
         self._worker.failed.connect(self._handle_error)
 
-    def write_file(self, path: Path, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
+    def write_file(
+        self, path: Path, snapshot: ExportSnapshot, figure_settings: FigureSettings
+    ) -> None:
         """Write a file, unless another export is running."""
         self.start_writing(partial(_write_file, path, snapshot, figure_settings))
 
@@ -72,7 +74,7 @@ class ExportRunner(QObject):
         """
         self._start_request(partial(write, self._report_progress), "Exporting…")
 
-    def copy_figure(self, snapshot: Snapshot, figure_settings: FigureSettings) -> None:
+    def copy_figure(self, snapshot: ExportSnapshot, figure_settings: FigureSettings) -> None:
         """Copy a figure to the clipboard, unless another export is running."""
         self._start_request(
             partial(_draw_clipboard_figure, snapshot, figure_settings, self._report_progress),
@@ -102,12 +104,12 @@ class ExportRunner(QObject):
         self._cancelled.clear()
         self._next_report_at = 0.0
         self._worker.ask(request)
-        self.said.emit(message, 0)
+        self.messageReported.emit(message, 0)
         self.changed.emit()
 
     def close(self) -> None:
         """End the worker thread; call only if no export is running."""
-        self._worker.leave()
+        self._worker.abandon()
 
     def _finish_request(self, result: Path | ClipboardFigure | str) -> None:
         if isinstance(result, Path):
@@ -140,7 +142,7 @@ class ExportRunner(QObject):
 
     def _finish_with_message(self, message: str) -> None:
         self.is_working = False
-        self.said.emit(message, MESSAGE_MS)
+        self.messageReported.emit(message, MESSAGE_MS)
         self.changed.emit()
 
 
@@ -149,7 +151,7 @@ class ExportRunner(QObject):
 
 
 def _write_file(
-    path: Path, snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress
+    path: Path, snapshot: ExportSnapshot, figure_settings: FigureSettings, progress: Progress
 ) -> Path:
     from visualizer.export.writers import export_file
 
@@ -157,7 +159,7 @@ def _write_file(
 
 
 def _draw_clipboard_figure(
-    snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress
+    snapshot: ExportSnapshot, figure_settings: FigureSettings, progress: Progress
 ) -> ClipboardFigure:
     from visualizer.export.figures.svg_pdf_writer import create_clipboard_figure
 

@@ -23,13 +23,13 @@ from visualizer.export.figure_settings import (
     MM_PER_INCH,
     PIXELS_PER_INCH,
     FigureExtent,
-    FigurePaper,
     FigureSettings,
+    FigureTheme,
     FilmSettings,
 )
 from visualizer.export.formats import FORMATS, ExportFormat, FormatKind, format_of
 from visualizer.session.timeline import PLAYBACK_SPEEDS
-from visualizer.storage.json_coding import JsonCoding
+from visualizer.storage.json_codec import JsonCodec
 
 EXTENT_LABELS = {
     FigureExtent.SHOWN: "Current view",
@@ -44,9 +44,9 @@ EXTENT_LABELS = {
 CELL_FORMAT = ".png"
 """Suffix of the format that supports one pixel per cell."""
 PAPER_LABELS = {
-    FigurePaper.PRINT: "For print",
-    FigurePaper.LIGHT: "Light",
-    FigurePaper.DARK: "Dark",
+    FigureTheme.PRINT: "For print",
+    FigureTheme.LIGHT: "Light",
+    FigureTheme.DARK: "Dark",
 }
 CUSTOM_PRESET = "Custom size"
 """Name that is shown instead of a preset for figure settings that match no preset."""
@@ -186,7 +186,7 @@ def describe_size(width: float, height: float, dpi: float | None) -> str:
 
 # -------------------------------------------------------------------------------- storing
 
-_CODING = JsonCoding(
+_CODING = JsonCodec(
     {}, {FigureSettings: frozenset({"title"}), FilmSettings: frozenset({"max_frames"})}
 )  # a title applies to only one figure, so it is not stored
 

@@ -14,7 +14,7 @@ from visualizer.session.timeline import PlaybackPosition, StepSize
 from visualizer.session.token_selection import TokenSelection
 
 if TYPE_CHECKING:
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
     from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.view import View
 
@@ -73,7 +73,7 @@ class FigureExtent(StrEnum):
     """One panel with one pixel per cell; formats other than PNG treat this as `PANEL`."""
 
 
-class FigurePaper(StrEnum):
+class FigureTheme(StrEnum):
     """The colours of a figure."""
 
     PRINT = "print"
@@ -113,7 +113,7 @@ class FigureSettings(Struct, frozen=True):
     """
 
     extent: FigureExtent = FigureExtent.SHOWN
-    paper: FigurePaper = FigurePaper.PRINT
+    paper: FigureTheme = FigureTheme.PRINT
     width_mm: float = 1280 / PIXELS_PER_INCH * MM_PER_INCH
     height_mm: float | None = None
     dpi: int = 192
@@ -154,7 +154,7 @@ FIGURE_PRESETS: dict[str, FigureSettings] = {
     "Paper column": FigureSettings(width_mm=85, dpi=600, points=7, is_trimmed=False),
     "Paper page": FigureSettings(width_mm=178, dpi=600, points=8, is_trimmed=False),
     "Slide": FigureSettings(
-        paper=FigurePaper.LIGHT,
+        paper=FigureTheme.LIGHT,
         width_mm=338.667,
         height_mm=190.5,
         dpi=144,
@@ -166,7 +166,7 @@ FIGURE_PRESETS: dict[str, FigureSettings] = {
 """Settings for common purposes, keyed by their name in the export dialog."""
 
 
-def resolve_figure_view(snapshot: Snapshot, figure_settings: FigureSettings) -> ResolvedView:
+def resolve_figure_view(snapshot: ExportSnapshot, figure_settings: FigureSettings) -> ResolvedView:
     """Resolve the view of a figure, without the hovered cell and, if turned off, the marks."""
     view = replace(snapshot.view, hovered=None, panes=frozenset(), lesson=None)
     resolved = _resolve_view(snapshot, view)
@@ -181,7 +181,7 @@ def resolve_figure_view(snapshot: Snapshot, figure_settings: FigureSettings) -> 
     )
 
 
-def _resolve_view(snapshot: Snapshot, view: View) -> ResolvedView:
+def _resolve_view(snapshot: ExportSnapshot, view: View) -> ResolvedView:
     return resolve_view(snapshot.document, view, snapshot.run, snapshot.document)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QGuiApplication
 
     from visualizer.export.figure_settings import FigureSettings
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
 
 QT_START_ERROR = (
     "Cannot draw: Qt could not start. Reinstall it: pip install "
@@ -122,7 +122,7 @@ def _qt_message_handler(
         qInstallMessageHandler(previous)
 
 
-def describe_missing_characters(snapshot: Snapshot, figure_settings: FigureSettings) -> str:
+def describe_missing_characters(snapshot: ExportSnapshot, figure_settings: FigureSettings) -> str:
     """Describe the characters that have no glyph and appear as boxes; return "" if there are none.
 
     Call within `offscreen_qt`.

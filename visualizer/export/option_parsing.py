@@ -18,8 +18,8 @@ from visualizer.export.figure_settings import (
     MIN_SIDE_MM,
     MM_PER_INCH,
     FigureExtent,
-    FigurePaper,
     FigureSettings,
+    FigureTheme,
     FilmSettings,
 )
 from visualizer.session.document_builder import check_stages
@@ -76,7 +76,7 @@ def create_figure_settings(
     size: str | None = None,
     *,
     layout: FigureExtent | None = None,
-    theme: FigurePaper | None = None,
+    theme: FigureTheme | None = None,
     dpi: int | None = None,
     title: str = "",
     has_caption: bool = True,

@@ -60,7 +60,7 @@ CLOSING_NOTICE = "The window closes when the file is complete"
 class Exporter(Protocol):
     """Interface of exporters that write one file at a time, with signals as in `ExportRunner`."""
 
-    said: SignalInstance
+    messageReported: SignalInstance
     progressReported: SignalInstance
     refused: SignalInstance
     failed: SignalInstance
@@ -100,7 +100,7 @@ class ExportProgressController(QObject):
         if not self._exporter.is_working:
             return True
         self._on_finished = then
-        self._exporter.said.emit(f"{CLOSING_NOTICE}.", 0)
+        self._exporter.messageReported.emit(f"{CLOSING_NOTICE}.", 0)
         return False
 
     def _show_progress_or_close(self) -> None:

@@ -14,10 +14,10 @@ from visualizer.export.figure_settings import FigureExtent, resolve_figure_view
 from visualizer.export.figures.document_attachment import document_to_attach
 from visualizer.export.figures.figure_page import (
     PAPER_THEMES,
-    exact_figure_within,
     lay_out_exact_page,
+    pooled_figure_content,
 )
-from visualizer.export.figures.png_writer import write_cells, write_png
+from visualizer.export.figures.png_writer import write_cell_image, write_png
 from visualizer.export.figures.printed_text_size import check_text_size
 from visualizer.export.figures.svg_pdf_writer import write_pdf, write_svg
 from visualizer.export.figures.webpage_writer import max_cells_per_side, write_webpage
@@ -35,16 +35,18 @@ if TYPE_CHECKING:
     from visualizer.export.data.exported_matrices import ExportMatrix
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.figures.figure_page import FigurePage
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
 
-    FigureWriter = Callable[[FigurePage, Snapshot, FigureSettings, BinaryIO, Progress], object]
+    FigureWriter = Callable[
+        [FigurePage, ExportSnapshot, FigureSettings, BinaryIO, Progress], object
+    ]
     TableWriter = Callable[[Run, Sequence[ExportMatrix], BinaryIO, Progress], object]
-    Writer = Callable[[Snapshot, FigureSettings, BinaryIO, Progress], object]
+    Writer = Callable[[ExportSnapshot, FigureSettings, BinaryIO, Progress], object]
 
 
 def _write_figure(
     suffix: str,
-    snapshot: Snapshot,
+    snapshot: ExportSnapshot,
     figure_settings: FigureSettings,
     file: BinaryIO,
     progress: Progress,
@@ -52,7 +54,7 @@ def _write_figure(
 ) -> None:
     """Lay out and write a figure; if `notice` is given, check the size of the text first."""
     if (suffix, figure_settings.extent) == (CELL_FORMAT, FigureExtent.CELLS):
-        write_cells(snapshot, figure_settings, file, progress)
+        write_cell_image(snapshot, figure_settings, file, progress)
         return
     progress(0, 10)
     page = lay_out_exact_page(snapshot, figure_settings, progress)
@@ -62,10 +64,10 @@ def _write_figure(
 
 
 def _write_webpage(
-    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+    snapshot: ExportSnapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     progress(0, 10)
-    figure = exact_figure_within(snapshot, figure_settings, max_cells_per_side, progress)
+    figure = pooled_figure_content(snapshot, figure_settings, max_cells_per_side, progress)
     theme = PAPER_THEMES[figure_settings.paper]
     document = document_to_attach(snapshot, figure_settings)
     rest = scale_progress(progress, 20, 100)
@@ -73,7 +75,7 @@ def _write_webpage(
 
 
 def _write_npz(
-    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+    snapshot: ExportSnapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     is_opened_by_it = snapshot.document.has_module
     document = document_bytes(snapshot.document, snapshot.view) if is_opened_by_it else b""
@@ -82,7 +84,7 @@ def _write_npz(
 
 def _write_table(
     write: TableWriter,
-    snapshot: Snapshot,
+    snapshot: ExportSnapshot,
     figure_settings: FigureSettings,
     file: BinaryIO,
     progress: Progress,
@@ -92,20 +94,20 @@ def _write_table(
 
 
 def _write_json(
-    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+    snapshot: ExportSnapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     document = document_bytes(snapshot.document_with_data, snapshot.view)
     data_writers.write_json(snapshot.run, file, progress, document)
 
 
 def _write_safetensors(
-    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+    snapshot: ExportSnapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     data_writers.write_safetensors(snapshot.run, file)
 
 
 def _write_document_file(
-    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+    snapshot: ExportSnapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     write_document(file, snapshot.document_with_data, snapshot.view)
 
@@ -135,7 +137,7 @@ def _ignore_notice(sentence: str) -> None:
 
 def export_file(
     path: Path,
-    snapshot: Snapshot,
+    snapshot: ExportSnapshot,
     figure_settings: FigureSettings,
     progress: Progress = no_progress,
     notice: Callable[[str], object] = _ignore_notice,
@@ -171,7 +173,7 @@ def export_file(
 def export_into(
     file: BinaryIO,
     suffix: str,
-    snapshot: Snapshot,
+    snapshot: ExportSnapshot,
     figure_settings: FigureSettings,
     progress: Progress = no_progress,
     notice: Callable[[str], object] = _ignore_notice,

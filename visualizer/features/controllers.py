@@ -51,7 +51,7 @@ class FeatureControllers:
         The input text and the settings.
     actions : mapping
         The action of each command, keyed by command id.
-    set_readable : callable
+    enable_heatmap_shortcuts : callable
         Enables the heatmaps' shortcuts and cell announcements in a widget.
     """
 
@@ -67,10 +67,10 @@ class FeatureControllers:
         board: BoardView,
         settings_bar: SettingsBar,
         actions: Mapping[str, QAction],
-        set_readable: Callable[[QWidget], object],
+        enable_heatmap_shortcuts: Callable[[QWidget], object],
     ) -> None:
         self.workspace, self.board, self.settings_bar = workspace, board, settings_bar
-        self.actions, self.set_readable = actions, set_readable
+        self.actions, self.enable_heatmap_shortcuts = actions, enable_heatmap_shortcuts
         self.model_chooser_controller = ModelChooserController(workspace, window)
         self.model_connection_controller = ModelConnectionController(workspace, window)
         self.playback_controller = PlaybackController(workspace, window)
@@ -100,14 +100,14 @@ class FeatureControllers:
         board.cellClicked.connect(self.cell_selection_controller.pin)
         board.parameterHovered.connect(self.cell_selection_controller.hover_parameter)
         board.parameterClicked.connect(self.cell_selection_controller.pin_parameter)
-        board.moved.connect(self.walk)
+        board.moved.connect(self.move_cell_or_step)
         board.leadingHovered.connect(view.select_hovered_leading)
         board.enlarged.connect(view.enlarge)
         board.headChosen.connect(view.bring_to_front)
         board.allHeadsRequested.connect(view.show_one_stage)
         board.stageFocused.connect(self.focus_stage)
         board.tokenChosen.connect(self.token_selection_controller.toggle_token)
-        board.scrubbed.connect(self.playback_controller.seek_share)
+        board.scrubbed.connect(self.playback_controller.seek_within_stage)
         board.zoomed.connect(view.zoom_at)
         board.dragged.connect(view.drag)
         board.minimap.centred.connect(view.centre)
@@ -118,18 +118,18 @@ class FeatureControllers:
         bar, setup, workspace = self.settings_bar, self.setup_controller, self.workspace
         bar.textTyped.connect(workspace.set_text)
         bar.textTooLong.connect(setup.report_long_text)
-        bar.partChosen.connect(setup.choose_part)
+        bar.partChosen.connect(setup.choose_attention_kind)
         bar.imageRequested.connect(self.model_image_controller.choose)
         bar.settingChosen.connect(setup.change_setting)
         bar.settled.connect(workspace.history.seal)
         bar.remedyRequested.connect(setup.apply_remedy)
         bar.leadingStepped.connect(self.view_controller.step_leading)
         bar.captured.returnRequested.connect(partial(workspace.set, "captured", None))
-        self.name_widgets(
+        self.set_command_tooltips(
             {bar.part: "model.show_next_part", bar.choose_image: "model_image.choose"}
         )
 
-    def name_widgets(self, buttons: Mapping[QWidget, str]) -> None:
+    def set_command_tooltips(self, buttons: Mapping[QWidget, str]) -> None:
         """Give each button (key) the tooltip of the equivalent command, whose id is the value."""
         for button, id_ in buttons.items():
             button.setToolTip(plain_tooltip(self.actions[id_].toolTip()))
@@ -137,7 +137,9 @@ class FeatureControllers:
     def connect_measurement(self, control: MeasurementControl) -> None:
         """Connect buttons that start and stop measuring the heads of a long text."""
         control.toggled.connect(self.head_measurement_controller.toggle)
-        self.name_widgets(dict.fromkeys((control.start, control.stop), "head_measurement.toggle"))
+        self.set_command_tooltips(
+            dict.fromkeys((control.start, control.stop), "head_measurement.toggle")
+        )
 
     def focus_stage(self, stage: str) -> None:
         """Enlarge a stage on the flow board; during playback, also go to it."""
@@ -160,11 +162,11 @@ class FeatureControllers:
             row, column = panel.rows.visible_range[0], panel.columns.visible_range[0]
             self.board.reveal(cell_at(panel, row, column))
 
-    def walk(self, down: int, right: int) -> None:
+    def move_cell_or_step(self, down: int, right: int) -> None:
         """Move the pinned cell or, if no cell is pinned, go to another playback step."""
         resolved = self.workspace.screen.resolved
         if not (resolved and resolved.step_cell) or resolved.pinned_when_reached:
-            self.cell_selection_controller.walk(down, right)
+            self.cell_selection_controller.move_pinned_cell(down, right)
         elif right:
             self.playback_controller.step(right)
         else:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.generation.generation_tree import GenerationTree
-from visualizer.language.sampling import Sampling
+from visualizer.language.sampling import SamplingSettings
 
 if TYPE_CHECKING:
     from visualizer.generation.generated_tokens_widget import GenerationPane
@@ -21,7 +21,7 @@ class GenerationController(QObject):
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
-        self.tree, self.sampling = GenerationTree(), Sampling()
+        self.tree, self.sampling = GenerationTree(), SamplingSettings()
 
     def connect_panes(self, next_tokens: TokenChoicePane, generated: GenerationPane) -> None:
         """Connect the signals of the panes to this controller."""
@@ -88,7 +88,7 @@ class GenerationController(QObject):
         self.tree = self.tree.with_seed(seed)
         self._notify_listeners()
 
-    def set_sampling(self, sampling: Sampling) -> None:
+    def set_sampling(self, sampling: SamplingSettings) -> None:
         """Change temperature, top-k or top-p."""
         self.sampling = sampling
         self._notify_listeners()

@@ -21,7 +21,7 @@ MAX_FOLLOWING_TOKENS = 400
 """Maximum number of tokens shown after the current node."""
 
 
-class GeneratedToken(Struct, frozen=True):
+class GeneratedTokenChip(Struct, frozen=True):
     """A chip for a token of the prompt or of the tree.
 
     Parameters
@@ -76,7 +76,7 @@ class GenerationPanel(Struct, frozen=True):
         Whether a token can be sampled.
     """
 
-    chips: tuple[GeneratedToken, ...] = ()
+    chips: tuple[GeneratedTokenChip, ...] = ()
     can_step_back: bool = False
     can_step_forward: bool = False
     can_switch_branch: bool = False
@@ -112,7 +112,7 @@ def present_generation(
     words = label_split_characters((*tree.prompt, *(tree.nodes[node].text for node in nodes)))
     labels = visible_tokens(words)
     given = len(tree.prompt)
-    before = [GeneratedToken(label, ROOT_NODE) for label in labels[:given]]
+    before = [GeneratedTokenChip(label, ROOT_NODE) for label in labels[:given]]
     chips = [
         _build_chip(tree, node, label, places)
         for node, label in zip(nodes, labels[given:], strict=True)
@@ -139,9 +139,11 @@ def present_generation(
 
 def _build_chip(
     tree: GenerationTree, node: int, label: str, places: dict[int, tuple[int, int]]
-) -> GeneratedToken:
+) -> GeneratedTokenChip:
     one = tree.nodes[node]
-    return GeneratedToken(label, node, one.probability, places.get(node), is_sampled=one.is_sampled)
+    return GeneratedTokenChip(
+        label, node, one.probability, places.get(node), is_sampled=one.is_sampled
+    )
 
 
 def _number_branches(tree: GenerationTree) -> dict[int, tuple[int, int]]:

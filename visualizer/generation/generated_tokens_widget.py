@@ -9,7 +9,7 @@ from PySide6.QtGui import QAccessible, QColor, QFont, QPainter, QPen
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSpinBox, QToolButton, QWidget
 
 from visualizer.format import format_share
-from visualizer.generation.generated_tokens_presenter import GeneratedToken, GenerationPanel
+from visualizer.generation.generated_tokens_presenter import GeneratedTokenChip, GenerationPanel
 from visualizer.heatmap import colour_mapping
 from visualizer.session.view_options import DEFAULT_MAP
 from visualizer.widgets.accessibility import set_accessible_value
@@ -202,7 +202,7 @@ class GeneratedTokenStrip(ChipScrollArea):
         set_accessible_value(self, ". ".join(filter(None, (text, here))))
         self.viewport().update()
 
-    def tip(self, chip: int) -> str:
+    def tooltip_text(self, chip: int) -> str:
         return self.panel.chips[chip].description
 
     @property
@@ -244,7 +244,7 @@ class GeneratedTokenStrip(ChipScrollArea):
             painter.drawRect(self.viewport().rect().adjusted(0, 0, -1, -1))
         painter.end()
 
-    def _paint_chip(self, painter: QPainter, box: QRectF, chip: GeneratedToken) -> None:
+    def _paint_chip(self, painter: QPainter, box: QRectF, chip: GeneratedTokenChip) -> None:
         theme = self._theme
         fill, ink = _chip_colours(chip, theme)
         inner = box.adjusted(0.75, 0.75, -0.75, -0.75)
@@ -283,14 +283,14 @@ class GeneratedTokenStrip(ChipScrollArea):
             super().keyPressEvent(event)
 
 
-def _chip_caption(chip: GeneratedToken) -> str:
+def _chip_caption(chip: GeneratedTokenChip) -> str:
     parts = [] if chip.probability is None else [format_share(chip.probability)]
     if chip.branch:
         parts.append(f"{chip.branch[0]}/{chip.branch[1]}")
     return " · ".join(parts)
 
 
-def _chip_width(chip: GeneratedToken) -> float:
+def _chip_width(chip: GeneratedTokenChip) -> float:
     label = font_metrics(12).horizontalAdvance(chip.label)
     return (
         max(label, font_metrics(NUMBER_SIZE_PX).horizontalAdvance(_chip_caption(chip)))
@@ -298,7 +298,7 @@ def _chip_width(chip: GeneratedToken) -> float:
     )
 
 
-def _chip_colours(chip: GeneratedToken, theme: Theme) -> tuple[str, str]:
+def _chip_colours(chip: GeneratedTokenChip, theme: Theme) -> tuple[str, str]:
     """Return the fill colour for a chip's probability, and a legible text colour."""
     if chip.is_following:
         return theme.paper, theme.quiet
@@ -306,6 +306,6 @@ def _chip_colours(chip: GeneratedToken, theme: Theme) -> tuple[str, str]:
         return theme.raised, theme.ink
     entry = round(min(max(chip.probability, 0.0), 1.0) * colour_mapping.MAX_COLOUR_INDEX)
     fill = QColor(int(colour_mapping.colour_table(DEFAULT_MAP, theme)[entry])).name()
-    return fill, "#000000" if colour_mapping.dark_text_entries(DEFAULT_MAP, theme)[
+    return fill, "#000000" if colour_mapping.needs_dark_text(DEFAULT_MAP, theme)[
         entry
     ] else "#FFFFFF"

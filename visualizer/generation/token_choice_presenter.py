@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from visualizer.format import format_count, format_share, shorten
-from visualizer.language.sampling import DIVERGED_ERROR, Sampling, sampling_probabilities
+from visualizer.language.sampling import DIVERGED_ERROR, SamplingSettings, sampling_probabilities
 from visualizer.language.tokenizers import visible_token
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class TokenChoicePanel(Struct, frozen=True):
     end: float = 1.0
     heading: str = ""
     legend: str = ""
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: SamplingSettings = field(default_factory=SamplingSettings)
     vocabulary: int = 0
     next_on_branch: int | None = None
 
@@ -132,7 +132,7 @@ def present_next_tokens(
     tokens: Sequence[str],
     logits: np.ndarray,
     vocabulary: Sequence[str],
-    sampling: Sampling,
+    sampling: SamplingSettings,
     max_bars: int = MAX_TOKEN_BARS,
 ) -> TokenChoicePanel:
     """Return the next-token bars for a text.
@@ -191,12 +191,12 @@ def _format_token(token: str) -> str:
     return shorten(visible_token(token))
 
 
-def _build_legend(logits: np.ndarray, chosen: np.ndarray, sampling: Sampling) -> str:
+def _build_legend(logits: np.ndarray, chosen: np.ndarray, sampling: SamplingSettings) -> str:
     """Explain fill and outline, and state the share that top-k and top-p exclude."""
     text = "Outline: model probability. Fill: sampling probability."
     if sampling.temperature == 0:
         return f"{text} At temperature 0, the most likely token is always selected."
-    unrestricted = sampling_probabilities(logits, Sampling(sampling.temperature))
+    unrestricted = sampling_probabilities(logits, SamplingSettings(sampling.temperature))
     excluded = chosen == 0
     if not excluded.any():
         return text

@@ -17,7 +17,7 @@ from visualizer.generation.token_choice_presenter import (
     NextTokenBar,
     TokenChoicePanel,
 )
-from visualizer.language.sampling import Sampling, check_sampling
+from visualizer.language.sampling import SamplingSettings, check_sampling
 from visualizer.widgets.accessibility import Politeness, announce, set_accessible_value
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.input_filters import has_command_modifier
@@ -48,7 +48,7 @@ SAMPLING_SETTINGS = (
 class TokenChoicePane(QWidget):
     """The next-token bars, with the sampling controls below them.
 
-    `tokenChosen` emits a token id, and `samplingChosen` a `Sampling`.
+    `tokenChosen` emits a token id, and `samplingChosen` a `SamplingSettings`.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -57,7 +57,7 @@ class TokenChoicePane(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._sampling, self._vocabulary = Sampling(), 0
+        self._sampling, self._vocabulary = SamplingSettings(), 0
         self.heading, self.legend, self.problem = PlainLabel(), PlainLabel(), PlainLabel()
         self.heading.setProperty("role", "pane")
         self.legend.setProperty("role", "quiet")

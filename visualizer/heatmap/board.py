@@ -250,7 +250,7 @@ class FlowPanels(Struct, frozen=True, eq=False):
         """Number of heads with a thumbnail."""
         return sum(panel.head is not None for panel in self.thumbnails)
 
-    def first_tab(self, count: int) -> int:
+    def first_head_with_tab(self, count: int) -> int:
         """Return the first head on the front head's page of tabs, for pages of `count` tabs."""
         return self.front // max(1, count) * count
 
@@ -274,7 +274,7 @@ class Board(Struct, frozen=True, eq=False):
     current : tuple of int or None
         The leading index of the selected text or layer, if there are panels of several texts or
         layers.
-    said : str
+    comparison_description : str
         Description of the comparison, for the caption of an exported figure.
     flow : FlowPanels or None
         The panels as one flow from tokens to output; None if they are arranged by stage and head.
@@ -284,7 +284,7 @@ class Board(Struct, frozen=True, eq=False):
     overview: Heatmap | None = None
     zoom: ZoomRange | None = None
     current: LeadingIndex | None = None
-    said: str = ""
+    comparison_description: str = ""
     flow: FlowPanels | None = None
 
     def is_current(self, heatmap: Heatmap) -> bool:
@@ -292,7 +292,7 @@ class Board(Struct, frozen=True, eq=False):
         return self.current in {None, heatmap.leading}
 
     @property
-    def known(self) -> dict[Hashable, Heatmap]:
+    def panels_by_key(self) -> dict[Hashable, Heatmap]:
         """All panels, including the overview, keyed by their cache keys."""
         others = [self.overview] if self.overview else []
         beside = self.flow.heatmaps if self.flow else ()
@@ -310,7 +310,7 @@ DrawnStage = tuple[str, ComparedSide, LeadingIndex]
 """A stage and its side, and the leading index of its layer and text."""
 
 
-class PendingCells(Struct, frozen=True, eq=False):
+class MaskChangedCells(Struct, frozen=True, eq=False):
     """Cells that need new values because their mask has changed.
 
     Parameters

@@ -26,7 +26,7 @@ from visualizer.heatmap.panel_margins import (
     head_label_width,
     label_height,
     label_overhang,
-    min_column_head_width,
+    min_column_header_width,
     panel_title_width,
     row_sums_width,
     widest_label_width,
@@ -133,7 +133,7 @@ class ColumnMeasures:
         self.is_token = first.columns.is_token
         self.rows, self.columns = len(first.rows.labels), len(first.columns.labels)
         self.drawn = first.side
-        self.narrowest = max(map(min_column_head_width, column))
+        self.narrowest = max(map(min_column_header_width, column))
         if not self.is_headed:  # it may be below another panel, with a one-line title
             self.narrowest = max(self.narrowest, panel_title_width(first))
         self.sums = max(map(row_sums_width, column))
@@ -222,10 +222,10 @@ class BoardMeasures:
         if found is None:
             one = PanelArrangement((band,), 1, 1, longest)
             found = self._heights_by_band[key] = (
-                self.above(one, band, 0, side),
-                self.above(one, band, 1, side),
-                self.below(band, side),
-                self.head(side),
+                self.height_above_cells(one, band, 0, side),
+                self.height_above_cells(one, band, 1, side),
+                self.cells_height_with_footer(band, side),
+                self.column_header_height(side),
             )
         return found
 
@@ -266,13 +266,13 @@ class BoardMeasures:
         beside = label_overhang(0.0)  # of the first key's label, if vertical
         return max(24 * self.scale, widest + 10 * self.scale, heads + beside)
 
-    def head(self, side: float) -> float:
+    def column_header_height(self, side: float) -> float:
         """Return the height of the column heads, including their notes.
 
         If panels are pooled, a line is reserved for the note about pooling, which disappears after
         zooming in: content under the pointer must not move.
         """
-        room = self.room(side)
+        room = self.cells_per_side(side)
         is_pooled = any(max(one.rows, one.columns) > room for one in self.columns)
         return (HEAD_HEIGHT_PX + NOTE_HEIGHT_PX * max(self.notes_lines, is_pooled)) * self.scale
 
@@ -299,9 +299,9 @@ class BoardMeasures:
         one = self.columns[at]
         if one.is_token:
             return side * one.columns / self.tokens
-        drawn = min(one.columns, self.room(side)) / self.pixel_ratio
+        drawn = min(one.columns, self.cells_per_side(side)) / self.pixel_ratio
         few = max(FEATURE * self.scale, FEATURE_WIDTH_SHARE * side / self.tokens) * one.columns
-        few = min(few, self.widest_features(at), FEATURE_WIDTH_SHARE * side)
+        few = min(few, self.max_feature_width(at), FEATURE_WIDTH_SHARE * side)
         return max(MIN_GUTTER_PX * self.scale, few, drawn)
 
     def outer_column_width(self, at: int, width: float) -> float:
@@ -380,11 +380,11 @@ class BoardMeasures:
         """
         y, tops = 0.0, []
         for number, band in enumerate(one.bands):
-            y += self.head(side) + (GAP * self.scale if number else 0)
+            y += self.column_header_height(side) + (GAP * self.scale if number else 0)
             rows = self.rows_of(one, band)
-            below = self.below(band, side)
+            below = self.cells_height_with_footer(band, side)
             for row in range(rows):
-                tops.append(y + self.above(one, band, row, side))
+                tops.append(y + self.height_above_cells(one, band, row, side))
                 y = (
                     tops[-1]
                     + below
@@ -393,7 +393,7 @@ class BoardMeasures:
                 )
         return tops, y + BOTTOM_MARGIN_PX * self.scale
 
-    def below(self, band: tuple[int, ...], side: float) -> float:
+    def cells_height_with_footer(self, band: tuple[int, ...], side: float) -> float:
         """Return the height of a row's cells in a band, including what is drawn below them."""
         return max(
             side * self.columns[at].rows / self.tokens + self.columns[at].footer_height
@@ -406,19 +406,21 @@ class BoardMeasures:
             return one.rows
         return max(len(lane) for lane in self.lanes(band, one.rows))
 
-    def above(self, one: PanelArrangement, band: tuple[int, ...], row: int, side: float) -> float:
+    def height_above_cells(
+        self, one: PanelArrangement, band: tuple[int, ...], row: int, side: float
+    ) -> float:
         """Return the height above a row's cells, for the key labels and head labels."""
         line = HEAD_LABEL_HEIGHT_PX * self.scale + label_overhang(side / self.tokens, self.line)
         if not self.has_key_labels(row):
             return line
-        keys = self.keys_height(one, band, side) + LABEL_TOP_MARGIN_PX * self.scale
+        keys = self.key_labels_height(one, band, side) + LABEL_TOP_MARGIN_PX * self.scale
         return (
             keys + HEAD_LABEL_HEIGHT_PX * self.scale
             if self.has_heads_above(band)
             else max(keys, line)
         )
 
-    def keys_height(self, one: PanelArrangement, band: tuple[int, ...], side: float) -> float:
+    def key_labels_height(self, one: PanelArrangement, band: tuple[int, ...], side: float) -> float:
         """Return the height of the key labels of a band."""
         cell = side / self.tokens
         return max(
@@ -438,7 +440,7 @@ class BoardMeasures:
         headed = [at for at in band if self.columns[at].is_headed]
         return bool(headed) and (self.is_grid or headed[0] != band[0])
 
-    def has_short_heads(self, one: PanelArrangement) -> bool:
+    def has_short_head_labels(self, one: PanelArrangement) -> bool:
         """Return whether there is only room for head numbers next to the key labels."""
         if all(self.has_heads_above(band) for band in one.bands):
             return False
@@ -446,7 +448,7 @@ class BoardMeasures:
         beside = label_overhang(one.side / self.tokens)  # of the first key's label, if vertical
         return widest + beside > self.gutter(one.longest)
 
-    def room(self, side: float) -> int:
+    def cells_per_side(self, side: float) -> int:
         """Return how many drawn cells fit along a panel's side, in device pixels."""
         pixels = round(side * self.pixel_ratio)
         if pixels < self.tokens:
@@ -454,13 +456,13 @@ class BoardMeasures:
         features = int(max(MIN_GUTTER_PX * self.scale, side) * self.pixel_ratio) // 8 * 8
         return max(features, self.tokens)
 
-    def spread(self, one: PanelArrangement, side: float) -> dict[int, float]:
+    def distribute_spare_width(self, one: PanelArrangement, side: float) -> dict[int, float]:
         """Distribute the spare width of each band among its feature panels."""
         widths = {at: self.min_width(at, side) for band in one.bands for at in band}
         for band in one.bands:
             spare = self.width - self.left_edges(one, band, side, widths)[1]
             features = [at for at in band if not self.columns[at].is_token]
-            wanted = {at: max(0.0, self.widest_features(at) - widths[at]) for at in features}
+            wanted = {at: max(0.0, self.max_feature_width(at) - widths[at]) for at in features}
             times = {at: one.groups if self.columns[at].is_headed else 1 for at in wanted}
             whole = sum(wanted[at] * times[at] for at in wanted)
             share = min(1.0, max(0.0, spare) / whole) if whole else 0.0
@@ -468,7 +470,7 @@ class BoardMeasures:
                 widths[at] += more * share
         return widths
 
-    def widest_features(self, at: int) -> float:
+    def max_feature_width(self, at: int) -> float:
         """Return the maximum width of the cells in a feature panel."""
         columns = self.columns[at].columns
         return (WIDEST_ONLY_FEATURE if columns == 1 else WIDEST_FEATURE * columns) * self.scale

@@ -17,7 +17,7 @@ from visualizer.heatmap.panel_margins import (
     MAX_LABEL_PX,
     footer_height,
     label_height,
-    min_column_head_width,
+    min_column_header_width,
     panel_title_width,
     row_sums_width,
     widest_label_width,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from visualizer.heatmap.board import FlowPanels, Heatmap
     from visualizer.heatmap.board_arrangement import PanelArrangement
-    from visualizer.heatmap.flow_layout import FlowLayout
+    from visualizer.heatmap.flow_layout import FlowGeometry
 
 
 HEAD_GAP_PX = 16
@@ -206,17 +206,17 @@ class PanelSlot(Struct, frozen=True, dict=True):
         """Return the width that the column head needs."""
         if self.title is TitlePlacement.LINE:
             return panel_title_width(self.heatmap)
-        return min_column_head_width(self.heatmap)
+        return min_column_header_width(self.heatmap)
 
     @property
-    def column_head(self) -> ColumnHead:
+    def column_header(self) -> ColumnHeader:
         """The head of the panel's column, with the available width."""
         width = max(self.cells.width(), self._title_width())
         notes = () if self.panel_notes else shared_notes((self.heatmap,))
-        return ColumnHead(self.heatmap, self.cells.left(), width, notes)
+        return ColumnHeader(self.heatmap, self.cells.left(), width, notes)
 
 
-class ColumnHead(Struct, frozen=True):
+class ColumnHeader(Struct, frozen=True):
     """Title, scale and notes above a column of panels.
 
     Parameters
@@ -250,7 +250,7 @@ class FlowTarget(Struct, frozen=True):
     head: int | None = None
 
 
-class LayerCell(Struct, frozen=True):
+class LayerWeightCell(Struct, frozen=True):
     """A weight of the layer above a column of the flow board.
 
     Parameters
@@ -264,7 +264,7 @@ class LayerCell(Struct, frozen=True):
     column: int
 
 
-class MenuPlace(Struct, frozen=True):
+class ContextMenuTarget(Struct, frozen=True):
     """A place on the board for which a context menu is opened.
 
     Parameters
@@ -304,7 +304,7 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
     """
 
     panels: FlowPanels
-    layout: FlowLayout
+    layout: FlowGeometry
     slots: tuple[PanelSlot | None, ...]
     operands: tuple[PanelSlot | None, ...]
     thumbnails: tuple[PanelSlot, ...]
@@ -365,26 +365,26 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
                 return Cell(column.operand, (*head, row, number))
         return None
 
-    def layer_cell_at(self, point: QPointF) -> LayerCell | None:
+    def layer_weight_cell_at(self, point: QPointF) -> LayerWeightCell | None:
         """Return the weight under a point in the layers above the matrices."""
         for at, (column, slot) in enumerate(zip(self.panels.columns, self.operands, strict=True)):
             place = slot.at(point) if slot and not column.operand else None
             if place:
-                return LayerCell(at, *place)
+                return LayerWeightCell(at, *place)
         return None
 
-    def parameter_of(self, cell: LayerCell) -> ParameterCell:
+    def parameter_of(self, cell: LayerWeightCell) -> ParameterCell:
         """Return the address of the weight at a position above a column."""
         slot = self.operands[cell.at]
         assert slot is not None
         stage = self.panels.columns[cell.at].layer_stage
         return ParameterCell(stage, slot.heatmap.head, cell.row, cell.column)
 
-    def place_of(self, parameter: ParameterCell) -> LayerCell | None:
+    def layer_weight_cell_of(self, parameter: ParameterCell) -> LayerWeightCell | None:
         """Return where a weight is shown, or None if it is not shown or belongs to another head."""
         for at, (column, slot) in enumerate(zip(self.panels.columns, self.operands, strict=True)):
             if slot and not column.operand and column.layer_stage == parameter.stage:
-                place = LayerCell(at, parameter.row, parameter.column)
+                place = LayerWeightCell(at, parameter.row, parameter.column)
                 return place if self.parameter_of(place) == parameter else None
         return None
 
@@ -401,18 +401,18 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
         for head, tab in zip(shown, tabs.heads, strict=False):
             if tab.contains(x, y):
                 return FlowTarget(head=head)
-        for tab, turned in zip(tabs.turns, self.turned_heads, strict=True):
+        for tab, turned in zip(tabs.turns, self.adjacent_page_heads, strict=True):
             if tab.contains(x, y):
                 return None if turned is None else FlowTarget(head=turned)
         is_all = tabs.all_heads is not None and tabs.all_heads.contains(x, y)
         return FlowTarget() if is_all else None
 
     @property
-    def turned_heads(self) -> tuple[int | None, ...]:
+    def adjacent_page_heads(self) -> tuple[int | None, ...]:
         """The heads before and after those with a tab, to which the page tabs lead."""
         if not self.layout.tabs.turns:
             return ()
-        first = self.panels.first_tab(len(self.layout.tabs.heads))
+        first = self.panels.first_head_with_tab(len(self.layout.tabs.heads))
         after = first + len(self.thumbnails)
         return first - 1 if first else None, after if after < self.panels.heads else None
 
@@ -446,15 +446,15 @@ class BoardLayout(Struct, frozen=True, dict=True):
         return is_same and (self.width, self.height) == (other.width, other.height)
 
     @cached_property
-    def column_heads(self) -> tuple[ColumnHead, ...]:
+    def column_headers(self) -> tuple[ColumnHeader, ...]:
         """The column heads pinned at the top."""
-        heads: dict[float, ColumnHead] = {}
+        heads: dict[float, ColumnHeader] = {}
         for slot in self.slots:
             if slot.title is TitlePlacement.PINNED:
-                heads.setdefault(slot.cells.left(), slot.column_head)  # of the first page
-        return tuple(self._widened_heads(sorted(heads.values(), key=lambda head: head.left)))
+                heads.setdefault(slot.cells.left(), slot.column_header)  # of the first page
+        return tuple(self._widened_headers(sorted(heads.values(), key=lambda head: head.left)))
 
-    def _widened_heads(self, heads: list[ColumnHead]) -> Iterator[ColumnHead]:
+    def _widened_headers(self, heads: list[ColumnHeader]) -> Iterator[ColumnHeader]:
         """Yield the heads with the width of all panels of their stage, up to the next head."""
         for number, head in enumerate(heads):
             own = (slot for slot in self.slots if slot.heatmap.column == head.heatmap.column)

@@ -24,7 +24,7 @@ from visualizer.widgets.commands import add_separator
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from visualizer.heatmap.board_layout import MenuPlace
+    from visualizer.heatmap.board_layout import ContextMenuTarget
     from visualizer.heatmap.widget import BoardView
     from visualizer.session.cell_address import Cell
     from visualizer.session.resolved_view import ResolvedView
@@ -81,7 +81,7 @@ class BoardMenuController(QObject):
         """The menu that is open."""
         board.menuRequested.connect(self.open)
 
-    def open(self, place: MenuPlace, at: QPoint) -> None:
+    def open(self, place: ContextMenuTarget, at: QPoint) -> None:
         """Open the menu for a place; for a cell, pin it first, because the entries act on it."""
         resolved = self._workspace.wanted_resolved
         if resolved is None:
@@ -117,7 +117,12 @@ class BoardMenuController(QObject):
     # ------------------------------------------------------------------ entries
 
     def _entries(
-        self, resolved: ResolvedView, place: MenuPlace, cell: Cell | None, *, is_hidden: bool
+        self,
+        resolved: ResolvedView,
+        place: ContextMenuTarget,
+        cell: Cell | None,
+        *,
+        is_hidden: bool,
     ) -> Iterator[MenuEntry]:
         to = self._actions
         if cell is not None and is_hidden:
@@ -167,7 +172,9 @@ class BoardMenuController(QObject):
             export = partial(to.export_stage, stage)
             yield MenuEntry("export_stage", "Export this stage…", export, 1)
 
-    def _head_entries(self, resolved: ResolvedView, place: MenuPlace) -> Iterator[MenuEntry]:
+    def _head_entries(
+        self, resolved: ResolvedView, place: ContextMenuTarget
+    ) -> Iterator[MenuEntry]:
         to, flow, heads = self._actions, resolved.flow, resolved.run.trace.spec.heads
         if heads == 1:
             return

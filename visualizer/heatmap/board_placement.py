@@ -27,7 +27,7 @@ from visualizer.heatmap.board_layout import (
 from visualizer.heatmap.panel_margins import (
     footer_height,
     label_overhang,
-    min_column_head_width,
+    min_column_header_width,
     panel_title_width,
     row_sums_width,
 )
@@ -118,7 +118,7 @@ def _panel_shape(heatmap: Heatmap, numbers: dict[int, int]) -> Hashable:
         heatmap.columns.is_token,
         heatmap.side,
         (heatmap.label, heatmap.head is None),
-        (min_column_head_width(heatmap), panel_title_width(heatmap)),
+        (min_column_header_width(heatmap), panel_title_width(heatmap)),
         len(heatmap.notes),
         footer_height(heatmap),
         row_sums_width(heatmap),
@@ -142,7 +142,7 @@ class BoardPlacer:
         self.cell = max(1, int(one.side * self.pixel_ratio / drawn + 1e-6)) / self.pixel_ratio
         # The panels are larger if they are not pooled to the available size yet.
         self.side = max(one.side, self.cell * drawn)
-        self.widths = measures.spread(one, self.side)
+        self.widths = measures.distribute_spare_width(one, self.side)
         self.gutter = measures.gutter(one.longest)
 
     def place_panels(self) -> PlacedPanels:
@@ -170,8 +170,8 @@ class BoardPlacer:
                     places += self._place_row(band, page, row, top, lefts)
         whole = pages * page_height if pages > 1 else height
         return PlacedPanels(
-            tuple(places), width + shift, whole, measures.head(self.side), one,
-            measures.room(one.side), page=measures.height if pages > 1 else None,
+            tuple(places), width + shift, whole, measures.column_header_height(self.side), one,
+            measures.cells_per_side(one.side), page=measures.height if pages > 1 else None,
         )  # fmt: skip
 
     def _place_row(
@@ -250,12 +250,12 @@ class BoardPlacer:
         """
         measures, one, (band, number) = self.measures, self.arrangement, row
         column = measures.columns[at]
-        above = measures.above(one, band, number, self.side)
+        above = measures.height_above_cells(one, band, number, self.side)
         names_keys = measures.has_key_labels(number) and (number == 0 or column.is_headed)
         line = HEAD_LABEL_HEIGHT_PX * self.scale + label_overhang(self.cell, self.measures.line)
         head_at = None
         if says_whose and measures.has_heads_above(band):
-            keys = measures.keys_height(one, band, self.side) if names_keys else 0.0
+            keys = measures.key_labels_height(one, band, self.side) if names_keys else 0.0
             head_at = (
                 0.0,
                 -(keys + 4 * self.scale + HEAD_LABEL_HEIGHT_PX * self.scale) if keys else -line,
@@ -270,13 +270,13 @@ class BoardPlacer:
         elif not column.is_headed:
             title = TitlePlacement.LINE
         if title is TitlePlacement.OWN:
-            above += measures.head(self.side)
+            above += measures.column_header_height(self.side)
         return PanelPosition(
             self._round_to_pixel(corner[0]), self._round_to_pixel(corner[1]),
             self._cell_width(at), self.cell, above, self.gutter, one.longest, has_rows,
             names_keys,
             not column.has_shared_notes, head_at,
-            measures.has_short_heads(one), title,
+            measures.has_short_head_labels(one), title,
         )  # fmt: skip
 
     def _cell_width(self, at: int) -> float:

@@ -15,7 +15,7 @@ from visualizer.heatmap.flow_presenter import present_flow, thumbnail_sources
 from visualizer.heatmap.highlights import Highlights, highlight_pointed_cell, present_highlights
 from visualizer.heatmap.panel_presenter import (
     PanelSource,
-    SpreadPanelSource,
+    SideBySidePanelSource,
     head_overview_source,
     present_head_overview,
     present_minimap,
@@ -139,7 +139,7 @@ def draw_preview(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
                 return
 
 
-def draw_more(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
+def draw_exact_values(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
     """Draw the visible part of a long text exactly, until `is_over` returns True."""
     for source in _drawn_sources(resolved):
         if not source.draw(is_over):
@@ -156,7 +156,7 @@ def draw_panels(resolved: ResolvedView, progress: Progress) -> None:
     """
     sources = [*_panel_sources(resolved)]
     for number, source in enumerate(sources):
-        draw_panel(source, source_progress(progress, number, len(sources)))
+        draw_panel(source, partial_progress(progress, number, len(sources)))
 
 
 def draw_panel(source: PanelSource, progress: Progress) -> None:
@@ -169,7 +169,7 @@ def draw_panel(source: PanelSource, progress: Progress) -> None:
     source.draw(is_over)
 
 
-def source_progress(progress: Progress, number: int, count: int) -> Progress:
+def partial_progress(progress: Progress, number: int, count: int) -> Progress:
     """Return a progress callback for one of several parts of equal size."""
 
     def report_progress(done: int, of: int) -> None:
@@ -257,7 +257,7 @@ def _board_parts(board: Board) -> tuple[object, ...]:
 
 def present_board(resolved: ResolvedView, previous: Board) -> Board:
     """Present the visible stages; unchanged panels are the same objects as before."""
-    known = previous.known
+    known = previous.panels_by_key
     if resolved.flow:
         flow = present_flow(resolved, known)
         panels: tuple[tuple[Heatmap, ...], ...] = tuple((panel,) for panel in flow.panels)
@@ -278,7 +278,7 @@ def _stage_panel_sources(resolved: ResolvedView, stage: Stage) -> Iterator[Panel
         return
     head = resolved.spread_head(stage)
     for leading in resolved.spread_indices:
-        yield SpreadPanelSource(resolved, stage, head, None, leading=leading)
+        yield SideBySidePanelSource(resolved, stage, head, None, leading=leading)
 
 
 def _panels_key(resolved: ResolvedView) -> Hashable:

@@ -55,7 +55,7 @@ class CellNumberFormat(Struct, frozen=True):
     has_one_figure: bool = False
     pixel_size: int = SMALLEST_PX
 
-    def write(self, value: float) -> str:
+    def format_value(self, value: float) -> str:
         """Format a number; a number that rounds to 0 has no minus sign."""
         if self.decimals == MAX_DECIMALS or not math.isfinite(value):
             return format_number(value, MAX_DECIMALS)
@@ -164,7 +164,7 @@ def _measure_widest(one: CellNumberFormat, found: NumberRange) -> float:
 def _measure_width(one: CellNumberFormat, value: float) -> float:
     """Return the width of a number in a font with a size of one pixel."""
     measured_px = round(MEASURING_FONT_PX * text_scale())
-    return font_metrics(MEASURING_FONT_PX).horizontalAdvance(one.write(value)) / measured_px
+    return font_metrics(MEASURING_FONT_PX).horizontalAdvance(one.format_value(value)) / measured_px
 
 
 def _fit_to_cell(

@@ -69,7 +69,7 @@ class CellScrollArea(QAbstractScrollArea):
         viewport = _Viewport()
         self.leave_timer = QTimer(self, singleShot=True, interval=LEAVE_DELAY_MS)
         """Started when the pointer leaves."""
-        self.leave_timer.timeout.connect(self.forget_pointed)
+        self.leave_timer.timeout.connect(self.clear_hovered_cell)
         viewport.left.connect(self.leave_timer.start)
         self.setViewport(viewport)
         viewport.setMouseTracking(True)
@@ -88,7 +88,7 @@ class CellScrollArea(QAbstractScrollArea):
         self.leave_timer.stop()
         self._hover_at(event.position())
 
-    def forget_pointed(self) -> None:
+    def clear_hovered_cell(self) -> None:
         self._pointed = None
         self.cellHovered.emit(None)
 

@@ -42,7 +42,12 @@ class CellSelectionController(QObject):
         If a link led to the flow board, unpinning its target returns to the origin of the link.
         """
         wanted, resolved = self._workspace.wanted, self._workspace.wanted_resolved
-        if cell is None and resolved and resolved.is_led_to_flow and -1 in resolved.directions:
+        if (
+            cell is None
+            and resolved
+            and resolved.is_led_to_flow
+            and -1 in resolved.history_directions
+        ):
             self.go(-1)
         elif cell and self._is_hidden_for_prediction(cell):
             self.mark(cell)
@@ -86,7 +91,7 @@ class CellSelectionController(QObject):
         if guess and cell and not cell.fold:
             self._workspace.change_view(guess=toggle_mark(guess, cell))
 
-    def walk(self, down: int, right: int) -> None:
+    def move_pinned_cell(self, down: int, right: int) -> None:
         """Move the pinned cell by a number of drawn cells, or pin the first cell."""
         screen, wanted = self._workspace.screen, self._workspace.wanted
         picture = screen.panel(BOARD_CONTENTS)

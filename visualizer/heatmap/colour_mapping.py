@@ -69,7 +69,7 @@ def colour_table(name: str, theme: Theme) -> np.ndarray:
 
 
 @cache
-def dark_text_entries(name: str, theme: Theme) -> np.ndarray:
+def needs_dark_text(name: str, theme: Theme) -> np.ndarray:
     """Return, for each of the 256 colours, whether it needs dark text."""
     words = colour_table(name, theme)
     channels = np.stack([words >> 16 & 255, words >> 8 & 255, words & 255]) / 255

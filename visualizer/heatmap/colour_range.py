@@ -133,11 +133,11 @@ def find_range(
     if not end and sizes.size:
         end = float(np.percentile(sizes, PERCENTILE))
     end = end or largest or 1.0
-    return AutomaticRange(end, largest > highest_within(end))
+    return AutomaticRange(end, largest > end_with_tolerance(end))
 
 
 def _is_rarely_exceeded(sizes: np.ndarray, has_many_keys: np.ndarray, end: float) -> bool:
-    beyond = sizes > sizes.dtype.type(highest_within(end))  # both sides are rounded alike
+    beyond = sizes > sizes.dtype.type(end_with_tolerance(end))  # both sides are rounded alike
     of_many = np.count_nonzero(beyond & has_many_keys)
     return bool(
         np.count_nonzero(beyond) <= MAX_EXCEEDING_SHARE * len(sizes)
@@ -145,7 +145,7 @@ def _is_rarely_exceeded(sizes: np.ndarray, has_many_keys: np.ndarray, end: float
     )
 
 
-def highest_within(end: float) -> float:
+def end_with_tolerance(end: float) -> float:
     """Return the largest number that does not exceed an end; for an end of 1, allow rounding."""
     return end * (1 + SHARE_ROUNDING_TOLERANCE) if end == WEIGHT_ENDS[-1] else end
 

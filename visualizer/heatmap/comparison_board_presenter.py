@@ -45,7 +45,7 @@ SIDE_LETTERS = {ComparedSide.A: "A", ComparedSide.B: "B"}
 HeadOrAggregate = tuple["int | None", "HeadAggregate | None"]
 
 
-class SidePanelSource(PanelSource):
+class ComparedSidePanelSource(PanelSource):
     """Builds the panels of side A or B, on a colour scale that both share.
 
     Parameters
@@ -121,7 +121,7 @@ class SampleMeanPanelSource(DropoutSamplePanelSource):
         return None
 
 
-class ChangePanelSource(PanelSource):
+class DifferencePanelSource(PanelSource):
     """Builds the panels of a difference, on a scale centred at 0."""
 
     part = ComparedSide.CHANGE
@@ -237,7 +237,7 @@ def present_comparison_board(resolved: ResolvedView, previous: Board) -> Board:
     """Present the board of the active comparison."""
     comparison = resolved.comparison
     assert comparison
-    known = previous.known
+    known = previous.panels_by_key
     columns = _COLUMNS[comparison.against](resolved, comparison)
     made = tuple(tuple(panel.heatmap(known) for panel in column) for column in columns)
     return Board(made, present_minimap(resolved, known), resolved.zoom)
@@ -252,26 +252,26 @@ def _kept_run_columns(
         rows = list(resolved.rows_of(stage))
         if not mismatch_reason(kept, run, stage):
             yield [
-                SidePanelSource(a, stage, head_or_aggregate, ComparedSide.A, run)
+                ComparedSidePanelSource(a, stage, head_or_aggregate, ComparedSide.A, run)
                 for head_or_aggregate in rows
             ]
             yield [
-                SidePanelSource(resolved, stage, head_or_aggregate, ComparedSide.B, kept)
+                ComparedSidePanelSource(resolved, stage, head_or_aggregate, ComparedSide.B, kept)
                 for head_or_aggregate in rows
             ]
             yield [
-                ChangePanelSource(resolved, stage, head_or_aggregate, comparison, _CHANGE)
+                DifferencePanelSource(resolved, stage, head_or_aggregate, comparison, _CHANGE)
                 for head_or_aggregate in rows
             ]
             continue
         if stage.name in kept.trace:
             own = kept.trace.stage(stage.name)
             yield [
-                SidePanelSource(a, own, head_or_aggregate, ComparedSide.A, None)
+                ComparedSidePanelSource(a, own, head_or_aggregate, ComparedSide.A, None)
                 for head_or_aggregate in a.rows_of(own)
             ]
         yield [
-            SidePanelSource(resolved, stage, head_or_aggregate, ComparedSide.B, None)
+            ComparedSidePanelSource(resolved, stage, head_or_aggregate, ComparedSide.B, None)
             for head_or_aggregate in rows
         ]
 
@@ -286,7 +286,7 @@ def _head_columns(
     for stage in with_heads or [trace.stage(trace.attention)]:
         yield [HeadPanelSource(resolved, stage, one, other)]
         yield [HeadPanelSource(resolved, stage, other, one)]
-        yield [ChangePanelSource(resolved, stage, (other, None), comparison, title)]
+        yield [DifferencePanelSource(resolved, stage, (other, None), comparison, title)]
 
 
 def _sample_columns(
@@ -304,7 +304,9 @@ def _sample_columns(
         for head in heads
     ]
     yield [SampleMeanPanelSource(resolved, dropped, head, comparison, mean) for head in heads]
-    yield [ChangePanelSource(resolved, dropped, (head, None), comparison, change) for head in heads]
+    yield [
+        DifferencePanelSource(resolved, dropped, (head, None), comparison, change) for head in heads
+    ]
 
 
 _COLUMNS = {

@@ -34,7 +34,7 @@ from visualizer.widgets.fonts import text_scale
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from visualizer.heatmap.board_layout import FlowPlacement, LayerCell, PanelSlot
+    from visualizer.heatmap.board_layout import FlowPlacement, LayerWeightCell, PanelSlot
     from visualizer.heatmap.highlights import Highlights
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
@@ -145,11 +145,11 @@ class FlowCursor:
         painter.save()
         painter.setClipRegion(self._area_without_numbers(), Qt.ClipOperation.IntersectClip)
         for path, alpha in bands:
-            painter.fillPath(path, translucent(theme.accent, alpha))
+            painter.fillPath(path, with_alpha(theme.accent, alpha))
         for path in self._other_ribbons():
-            painter.fillPath(path, translucent(theme.quiet, OTHER_RIBBON_ALPHA))
+            painter.fillPath(path, with_alpha(theme.quiet, OTHER_RIBBON_ALPHA))
         painter.restore()
-        painter.setPen(QPen(translucent(theme.accent, CROSSED_ALPHA), 1))
+        painter.setPen(QPen(with_alpha(theme.accent, CROSSED_ALPHA), 1))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         for area in self._crossed_cells([path for path, _ in bands]):
             painter.drawRect(area)
@@ -421,7 +421,7 @@ def _text_area(label: TokenLabel) -> QRectF:
     return label.area.adjusted(across, down, -across, -down)
 
 
-def translucent(colour: str, alpha: int) -> QColor:
+def with_alpha(colour: str, alpha: int) -> QColor:
     """Return a copy of a colour with the given opacity, from 0 to 255."""
     made = QColor(colour)
     made.setAlpha(alpha)
@@ -480,8 +480,8 @@ def paint_flow_cursor(
         FlowCursor(placement, cell, hidden_stages).paint(painter, theme)
 
 
-def paint_layer_cell(
-    painter: QPainter, placement: FlowPlacement, cell: LayerCell, theme: Theme
+def paint_layer_weight_cell(
+    painter: QPainter, placement: FlowPlacement, cell: LayerWeightCell, theme: Theme
 ) -> None:
     """Frame a weight of a layer, and the columns of the input and the product that it connects."""
     operand, slot = placement.operands[cell.at], placement.slots[cell.at]
@@ -500,7 +500,7 @@ def paint_layer_cell(
     own = operand.cell(cell.row, cell.column)
     area = column_area(slot, cell.column) if slot else None
     if area is not None:
-        painter.fillPath(_down(own, area), translucent(theme.accent, BAND_ALPHA))
+        painter.fillPath(_down(own, area), with_alpha(theme.accent, BAND_ALPHA))
     paint_frame(painter, own, CELL_FRAME_PX, theme)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from visualizer.format import format_number
 from visualizer.heatmap.flow_headings_paint import layer_at, state_at
-from visualizer.heatmap.flow_labels_paint import menu_place_of_flow
+from visualizer.heatmap.flow_labels_paint import flow_context_menu_target
 from visualizer.heatmap.flow_presenter import OPERATION_SIGN
 from visualizer.heatmap.panel_margins import format_compact_scale
 from visualizer.session.token_selection import TokenRole
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QPointF
 
     from visualizer.heatmap.board import Heatmap
-    from visualizer.heatmap.board_layout import FlowPlacement, LayerCell, MenuPlace
+    from visualizer.heatmap.board_layout import ContextMenuTarget, FlowPlacement, LayerWeightCell
 
 MAX_NAMED = 3
 """Maximum number of other tokens that the description of a token names."""
@@ -36,7 +36,7 @@ def tooltip_at(placement: FlowPlacement, point: QPointF, hidden: Container[str])
         The stages without visible numbers.
     """
     cell, named, state = (
-        placement.layer_cell_at(point),
+        placement.layer_weight_cell_at(point),
         layer_at(placement, point),
         state_at(placement, point),
     )
@@ -62,13 +62,15 @@ def _list_states(placement: FlowPlacement, point: QPointF) -> str:
     return f"This matrix has {len(titles)} states, one after the other: {' › '.join(titles)}."
 
 
-def token_at(placement: FlowPlacement, point: QPointF) -> MenuPlace | None:
+def token_at(placement: FlowPlacement, point: QPointF) -> ContextMenuTarget | None:
     """Return the label of a token at a point."""
-    place = menu_place_of_flow(placement, point)
+    place = flow_context_menu_target(placement, point)
     return place if place and place.token is not None else None
 
 
-def describe_token(placement: FlowPlacement, place: MenuPlace, hidden: Container[str]) -> str:
+def describe_token(
+    placement: FlowPlacement, place: ContextMenuTarget, hidden: Container[str]
+) -> str:
     """Describe which tokens a token attends to most, or which tokens attend to it most.
 
     Parameters
@@ -110,7 +112,7 @@ def describe_layer(placement: FlowPlacement, at: int) -> str:
     )
 
 
-def describe_layer_cell(placement: FlowPlacement, cell: LayerCell) -> str:
+def describe_layer_weight_cell(placement: FlowPlacement, cell: LayerWeightCell) -> str:
     """Describe one weight of a layer in a sentence (HTML)."""
     slot, panels = placement.operands[cell.at], placement.panels
     assert slot is not None

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter
 
-from visualizer.heatmap.board_layout import MenuPlace
+from visualizer.heatmap.board_layout import ContextMenuTarget
 from visualizer.heatmap.flow_layout import CARD_PADDING_PX, HEADING_PX
 from visualizer.heatmap.flow_placement import (
     KEY_LABEL_MARGIN_PX,
@@ -247,38 +247,39 @@ def _key_label(
     return TokenLabel(text, area, size, is_word, align=ALIGN_CENTRE)
 
 
-def menu_place_of_flow(placement: FlowPlacement, point: QPointF) -> MenuPlace | None:
+def flow_context_menu_target(placement: FlowPlacement, point: QPointF) -> ContextMenuTarget | None:
     """Return the heading, the tab or the token label under a point on the flow board."""
     target = placement.target_at(point)
     if target and target.column is not None:
-        return MenuPlace(stage=placement.panels.panels[target.column].stage)
+        return ContextMenuTarget(stage=placement.panels.panels[target.column].stage)
     if target:
-        return MenuPlace(head=target.head, is_tab=True)
+        return ContextMenuTarget(head=target.head, is_tab=True)
     labels, slot = placement.layout.row_labels, row_label_slot(placement)
     if slot and labels.contains(point.x(), point.y()):
-        found = menu_place_of_labels(slot, point)
+        found = label_context_menu_target(slot, point)
         return found and replace(found, head=None)  # all columns share the labels
     for keys, over in key_label_slots(placement):
         foot, top = over.cells.top(), over.cells.top() - _label_height(over)
         if top <= point.y() < foot and over.cells.left() <= point.x() < over.cells.right():
-            return MenuPlace(token=_token_at(keys.heatmap.columns, point.x() - over.cells.left(),
-                                             keys.cell_width), role=TokenRole.KEY)  # fmt: skip
+            offset = point.x() - over.cells.left()
+            token = _token_at(keys.heatmap.columns, offset, keys.cell_width)
+            return ContextMenuTarget(token=token, role=TokenRole.KEY)
     return None
 
 
-def menu_place_of_labels(slot: PanelSlot, point: QPointF) -> MenuPlace | None:
+def label_context_menu_target(slot: PanelSlot, point: QPointF) -> ContextMenuTarget | None:
     """Return the token label to the left of a panel's cells or above them."""
     cells, heatmap = slot.cells, slot.heatmap
     is_beside = cells.top() <= point.y() < cells.bottom() and point.x() < cells.left()
     if is_beside and heatmap.rows.is_token:
         token = _token_at(heatmap.rows, point.y() - cells.top(), slot.cell_height)
         role = TokenRole.KEY if heatmap.rows.name == "key" else TokenRole.QUERY
-        return MenuPlace(head=heatmap.head, token=token, role=role)
+        return ContextMenuTarget(head=heatmap.head, token=token, role=role)
     if cells.left() <= point.x() < cells.right() and point.y() < cells.top():
         if heatmap.columns.is_token:
             token = _token_at(heatmap.columns, point.x() - cells.left(), slot.cell_width)
-            return MenuPlace(head=heatmap.head, token=token, role=TokenRole.KEY)
-        return None if heatmap.head is None else MenuPlace(head=heatmap.head)
+            return ContextMenuTarget(head=heatmap.head, token=token, role=TokenRole.KEY)
+        return None if heatmap.head is None else ContextMenuTarget(head=heatmap.head)
     return None
 
 

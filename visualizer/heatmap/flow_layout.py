@@ -86,7 +86,7 @@ MIN_READ_ROW_PX, NUMBERED_LEVELS = 32, range(MERGED_SPINES_LEVEL)
 """Minimum height of rows with readable numbers, and the levels that keep numbers if possible."""
 
 
-class ColumnSize(Struct, frozen=True):
+class ColumnConstraints(Struct, frozen=True):
     """Properties that determine the width of a column.
 
     Parameters
@@ -122,7 +122,7 @@ class ColumnSize(Struct, frozen=True):
     states_width: float = 0.0
 
 
-class FlowSize(Struct, frozen=True):
+class FlowConstraints(Struct, frozen=True):
     """The canvas and everything that all columns share.
 
     Parameters
@@ -230,7 +230,7 @@ class TabPlaces(Struct, frozen=True):
         return (*self.turns[:1], *self.heads, *self.turns[1:], *last)
 
 
-class FlowLayout(Struct, frozen=True):
+class FlowGeometry(Struct, frozen=True):
     """Positions of everything on the board.
 
     Parameters
@@ -245,7 +245,7 @@ class FlowLayout(Struct, frozen=True):
         Vertical position of the residual stream.
     """
 
-    size: FlowSize
+    size: FlowConstraints
     row_height: float
     columns: tuple[PlacedColumn, ...]
     row_labels: Box
@@ -280,7 +280,7 @@ class _Widths(Struct, frozen=True):
 class FlowArranger:
     """Finds the widths of all columns for one canvas."""
 
-    def __init__(self, columns: Sequence[ColumnSize], size: FlowSize) -> None:
+    def __init__(self, columns: Sequence[ColumnConstraints], size: FlowConstraints) -> None:
         self._columns, self._size, self._scale = columns, size, size.scale
         self._has_card = any(column.part is FlowPart.HEADS for column in columns)
         self.stack_edges = min(MAX_STACK_EDGES, size.heads - 1) if self._has_card else 0
@@ -551,7 +551,7 @@ class FlowArranger:
     def _whole_pixels(wider: float, least: float) -> float:
         return max(float(int(wider)), least) if wider >= MIN_WHOLE_ROW_PX else wider
 
-    def layout(self) -> FlowLayout:
+    def layout(self) -> FlowGeometry:
         """Return the positions of everything."""
         found = self.widths()
         total = self._total(found.level, found.gap, found.cells)
@@ -569,7 +569,7 @@ class FlowArranger:
             left - self.label_width - (self._first_padding()), self.rows_top,
             self.label_width, bottom - self.rows_top,
         )  # fmt: skip
-        return FlowLayout(
+        return FlowGeometry(
             self._size,
             self.row_height,
             tuple(placed),
@@ -676,12 +676,12 @@ class FlowArranger:
 
 
 @lru_cache(maxsize=8)
-def lay_out_flow(columns: tuple[ColumnSize, ...], size: FlowSize) -> FlowLayout:
+def lay_out_flow(columns: tuple[ColumnConstraints, ...], size: FlowConstraints) -> FlowGeometry:
     """Place the columns of the flow on a canvas; cached, because most changes do not move them."""
     return FlowArranger(columns, size).layout()
 
 
-def page_height(columns: Sequence[ColumnSize], size: FlowSize) -> float:
+def readable_figure_height(columns: Sequence[ColumnConstraints], size: FlowConstraints) -> float:
     """Return the height of a figure in which the rows are readable."""
     arranger = FlowArranger(columns, size)
     rows = size.rows * PAGE_ROW_PX * size.scale

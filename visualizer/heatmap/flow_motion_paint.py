@@ -20,7 +20,7 @@ from visualizer.heatmap.flow_cursor_paint import (
     OTHER_RIBBON_ALPHA,
     RIBBON_ALPHA,
     FlowCursor,
-    translucent,
+    with_alpha,
 )
 from visualizer.heatmap.flow_placement import OPERATION_PX
 from visualizer.heatmap.highlight_paint import is_block_shown, visible_cells
@@ -28,7 +28,7 @@ from visualizer.heatmap.motion_card_paint import APPEARANCE_SHARE, ScoreCard, So
 from visualizer.heatmap.panel_margins_paint import ALIGN_LEFT
 from visualizer.heatmap.step_motion_paint import MovingCells, moving_cells, paint_empty_targets
 from visualizer.heatmap.step_motion_paths import motion_duration_ms
-from visualizer.heatmap.step_motion_phases import MotionKind, Phase, dimming, phase_progress
+from visualizer.heatmap.step_motion_phases import MotionKind, MotionPhase, dimming, phase_progress
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 
@@ -61,15 +61,15 @@ TAB_LABEL_PX = 24
 """Height of a head's name above its thumbnail."""
 SPLIT_TEXT = "= 1 row"
 TRAVEL_PHASES = {
-    MotionKind.MOVE: Phase.TRAVEL,
-    MotionKind.SCORE: Phase.TRAVEL,
-    MotionKind.SOFTMAX: Phase.EXPONENTIATE,
+    MotionKind.MOVE: MotionPhase.TRAVEL,
+    MotionKind.SCORE: MotionPhase.TRAVEL,
+    MotionKind.SOFTMAX: MotionPhase.EXPONENTIATE,
 }
 """The phase in which the operands travel to the result."""
 VANISHING_PHASES = {
-    MotionKind.MOVE: Phase.LAND,
-    MotionKind.SCORE: Phase.MEET,
-    MotionKind.SOFTMAX: Phase.EXPONENTIATE,
+    MotionKind.MOVE: MotionPhase.LAND,
+    MotionKind.SCORE: MotionPhase.MEET,
+    MotionKind.SOFTMAX: MotionPhase.EXPONENTIATE,
 }
 """The phase in which the images of the operands fade out."""
 
@@ -116,7 +116,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
         """The panels that are dimmed while the operands move."""
         return [slot for slot in (*self.placement.slots, *self.placement.operands) if slot]
 
-    def progress(self, share: float, phase: Phase) -> float:
+    def progress(self, share: float, phase: MotionPhase) -> float:
         """Return the progress of a phase after a fraction of the motion."""
         return phase_progress(self.kind, share, phase, self.duration_ms)
 
@@ -138,7 +138,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
     def paint(self, painter: QPainter, share: float, targets: Sequence[QRectF]) -> None:
         """Paint the motion at a fraction of its time; the result is empty until the last phase."""
         painter.save()
-        shade = translucent(self.theme.paper, round(DIMMED_ALPHA * self.dimming(share)))
+        shade = with_alpha(self.theme.paper, round(DIMMED_ALPHA * self.dimming(share)))
         for slot in self.dimmed_slots:
             painter.fillRect(slot.cells, shade)
         paint_empty_targets(painter, targets, self.theme)
@@ -146,7 +146,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
             self._paint_shares(painter, share)
         else:
             self._paint_operands(painter, share)
-        if landed := self.progress(share, Phase.LAND):
+        if landed := self.progress(share, MotionPhase.LAND):
             if self.before:
                 painter.setOpacity(min(1.0, landed / APPEARANCE_SHARE))
                 painter.drawImage(self.before.end, self.before.picture)
@@ -173,8 +173,11 @@ class FlowMotion(Struct, frozen=True, eq=False):
 
     def _paint_shares(self, painter: QPainter, share: float) -> None:
         """Paint the shares of a row of weights while they travel, and the stack of values."""
-        split, flow = self.progress(share, Phase.SPLIT), self.progress(share, Phase.FLOW)
-        painter.setOpacity(1 - self.progress(share, Phase.LAND))
+        split, flow = (
+            self.progress(share, MotionPhase.SPLIT),
+            self.progress(share, MotionPhase.FLOW),
+        )
+        painter.setOpacity(1 - self.progress(share, MotionPhase.LAND))
         for one in self.operands:
             painter.drawImage(one.start, one.picture)
             paint_frame(painter, one.start, FRAME_PX, self.theme)
@@ -187,7 +190,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
         if flow == 1:
             ends = [ribbon.end for ribbon in self.ribbons]
             paint_frame(painter, ends[0].united(ends[-1]), FRAME_PX, self.theme)
-        if stack := self.progress(share, Phase.STACK):
+        if stack := self.progress(share, MotionPhase.STACK):
             for one in self.strips:
                 painter.drawImage(one.at(stack), one.picture)
         painter.setOpacity(1)
@@ -198,7 +201,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
         """Paint a share: its part of the row's edge, and the ribbon up to its current length."""
         is_chosen = self.chosen in ribbon.keys
         ink = self.theme.accent if is_chosen else self.theme.quiet
-        colour = translucent(ink, RIBBON_ALPHA if is_chosen else OTHER_RIBBON_ALPHA)
+        colour = with_alpha(ink, RIBBON_ALPHA if is_chosen else OTHER_RIBBON_ALPHA)
         start = ribbon.start
         if not flow:
             width = SPLIT_WIDTH_PX * text_scale() * split
@@ -323,7 +326,7 @@ def _factor_colours(
 
 def _cell_colours(panel: Heatmap, indices: np.ndarray, theme: Theme) -> tuple[CellColours, ...]:
     words = colour_mapping.colour_table(panel.colour.map, theme)[indices] & 0xFFFFFF
-    is_light = colour_mapping.dark_text_entries(panel.colour.map, theme)[indices]
+    is_light = colour_mapping.needs_dark_text(panel.colour.map, theme)[indices]
     return tuple(
         (f"#{word:06x}", "#000000" if light else "#FFFFFF")
         for word, light in zip(words.tolist(), is_light.tolist(), strict=True)

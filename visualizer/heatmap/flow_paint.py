@@ -106,7 +106,7 @@ def paint_headings(
         _paint_heading(painter, placement, at, theme)
 
 
-def paint_uncomputed(
+def blank_uncomputed_panels(
     painter: QPainter, placement: FlowPlacement, highlights: Highlights, theme: Theme
 ) -> None:
     """Blank operands and thumbnails that playback has not reached or that a prediction hides."""
@@ -141,7 +141,7 @@ def _paint_uncomputed(
     cell_paint.paint_outline(painter, cells, theme.hairline)
 
 
-def paint_earlier(
+def paint_earlier_state(
     painter: QPainter, slot: PanelSlot, highlights: Highlights, paint: Callable[[], object]
 ) -> Highlights:
     """Paint the earlier state of a matrix where playback has not computed the visible one.
@@ -423,7 +423,7 @@ def _paint_tabs(painter: QPainter, placement: FlowPlacement, theme: Theme) -> No
         _draw_text(painter, left, line, name, font, theme.ink if is_front else theme.quiet)
     if placement.panels.thumbnails and not outline.isEmpty():
         _paint_head_edge(painter, outline, placement.panels.front, theme)
-    for tab, head, name in zip(tabs.turns, placement.turned_heads, TURNS, strict=False):
+    for tab, head, name in zip(tabs.turns, placement.adjacent_page_heads, TURNS, strict=False):
         area = QRectF(tab.left, tab.top, tab.width, 40 * scale)
         painter.setFont(scaled_font(TITLE_PX))
         painter.setPen(QColor(theme.hairline if head is None else theme.ink))

@@ -21,10 +21,10 @@ from visualizer.heatmap.board_layout import (
 )
 from visualizer.heatmap.flow_layout import (
     Box,
-    ColumnSize,
-    FlowSize,
+    ColumnConstraints,
+    FlowConstraints,
     lay_out_flow,
-    page_height,
+    readable_figure_height,
 )
 from visualizer.heatmap.panel_margins import row_sums_width
 from visualizer.widgets.fonts import scaled_font, system_font, text_scale
@@ -89,7 +89,7 @@ def place_flow(
     sizes = tuple(_column_size(flow, at) for at in range(len(flow.columns)))
     rows = max((panel.values.shape[0] for panel in flow.panels), default=1)
     labels = _row_labels(flow)
-    size = FlowSize(
+    size = FlowConstraints(
         width, height, rows, max(1, len(flow.thumbnails)),
         min(_row_label_width(labels, height), MAX_LABEL_SHARE * width),
         _key_label_height(flow, width / 2), _has_residual(flow), is_page, scale,
@@ -97,7 +97,9 @@ def place_flow(
     )  # fmt: skip
     if is_height_free:
         size = replace(size, height=PAGE_ASPECT_RATIO * width)
-        size = replace(size, height=min(height, max(size.height, page_height(sizes, size))))
+        size = replace(
+            size, height=min(height, max(size.height, readable_figure_height(sizes, size)))
+        )
     layout = lay_out_flow(sizes, size)
     slots = [
         None if placed.is_hidden else _slot(panel, placed.cells, panel.values.shape[0], rows)
@@ -111,7 +113,7 @@ def place_flow(
     numbered = tuple(next(formatted) if slot else None for slot in slots)
     formatted = iter(choose_number_formats([slot for slot in operands if slot]))
     tabs = layout.tabs.heads
-    first = flow.first_tab(len(tabs))
+    first = flow.first_head_with_tab(len(tabs))
     placement = FlowPlacement(
         flow,
         layout,
@@ -185,13 +187,13 @@ def _operand_slot(panel: Heatmap | None, area: Box | None) -> PanelSlot | None:
     return _slot(panel, area, panel.values.shape[0])
 
 
-def _column_size(flow: FlowPanels, at: int) -> ColumnSize:
+def _column_size(flow: FlowPanels, at: int) -> ColumnConstraints:
     column, panel, operand = flow.columns[at], flow.panels[at], flow.operands[at]
     focus = flow.columns[flow.focus]
     own = [name for name in focus.reads if name in column.states]
     title = title_width(flow.titles[at][column.states.index(panel.stage)])
     states = max(map(title_width, flow.titles[at])) + dots_width(len(column.states))
-    return ColumnSize(
+    return ColumnConstraints(
         panel.values.shape[1],
         column.part,
         title,

@@ -19,7 +19,7 @@ from visualizer.heatmap.panel_paint import MIN_STRUCK_CELL_PX, cell_areas, paint
 from visualizer.widgets.fonts import scaled_font, text_scale
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.board import PendingCells
+    from visualizer.heatmap.board import MaskChangedCells
     from visualizer.heatmap.board_layout import PanelSlot
     from visualizer.heatmap.highlights import ComputedExtent, HighlightBlock, Highlights
     from visualizer.session.cell_address import Cell
@@ -288,7 +288,7 @@ def _paint_underline(painter: QPainter, place: QRectF, theme: Theme) -> None:
 
 
 def paint_mask_changes(
-    painter: QPainter, slot: PanelSlot, fresh: PendingCells, theme: Theme
+    painter: QPainter, slot: PanelSlot, fresh: MaskChangedCells, theme: Theme
 ) -> None:
     """Mark newly masked cells and blank newly allowed ones; fill tiny cells with the accent."""
     if fresh.forbidden.shape != slot.heatmap.values.shape:

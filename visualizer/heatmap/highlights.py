@@ -244,7 +244,7 @@ class Highlights(Struct, frozen=True):
     step: HighlightedStep | None = None
 
 
-def before_step(highlights: Highlights) -> Highlights:
+def highlights_before_step(highlights: Highlights) -> Highlights:
     """Return the highlights as they are before the result of the step is computed."""
     if highlights.step is None:
         return highlights
@@ -311,7 +311,7 @@ def _step_duration_ms(resolved: ResolvedView, position: int) -> float | None:
 
 def highlight_pointed_cell(resolved: ResolvedView, highlights: Highlights) -> Highlights:
     """Highlight the inputs of the hovered or pinned cell, if no step is highlighted."""
-    cell = resolved.pointed
+    cell = resolved.hovered_or_pinned
     if cell is None or highlights.blocks or cell.stage in highlights.hidden_stages:
         return highlights
     return replace(highlights, blocks=cell_highlights(resolved, cell))

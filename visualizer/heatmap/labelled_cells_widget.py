@@ -18,7 +18,7 @@ from visualizer.heatmap.colour_mapping import (
     NAN_COLOUR_INDEX,
     colour_image,
     colour_table,
-    dark_text_entries,
+    needs_dark_text,
 )
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
@@ -194,7 +194,7 @@ class LabelledCellsView(CellTable):
         )
         indices = indices.astype(np.uint8)
         colours = colour_table(cells.map_name, self._theme)
-        light = dark_text_entries(cells.map_name, self._theme)
+        light = needs_dark_text(cells.map_name, self._theme)
         paper = QColor(self._theme.raised)
         lines = font_metrics(10)
         for row in rows:

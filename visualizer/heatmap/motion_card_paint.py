@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor, QFont, QPainter, QPen
 from visualizer.format import format_number
 from visualizer.heatmap.flow_placement import SMALL_LABEL_PX
 from visualizer.heatmap.panel_margins_paint import ALIGN_CENTRE, ALIGN_LEFT, ALIGN_RIGHT
-from visualizer.heatmap.step_motion_phases import Phase
+from visualizer.heatmap.step_motion_phases import MotionPhase
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     CellColours = tuple[str, str]
     """Background and text colour of a number."""
-    PhaseProgress = Callable[[Phase], float]
+    PhaseProgress = Callable[[MotionPhase], float]
 
 DECIMALS = 3
 MAX_PRODUCTS, MAX_BARS = 6, 8
@@ -167,7 +167,7 @@ class ScoreCard(Struct, frozen=True, eq=False):
         return math.floor(progress * (len(self.shown.order) + 1))
 
     def paint(self, painter: QPainter, progress: PhaseProgress, theme: Theme) -> None:
-        met, landed = progress(Phase.MEET), progress(Phase.LAND)
+        met, landed = progress(MotionPhase.MEET), progress(MotionPhase.LAND)
         if not met or landed == 1:
             return
         painter.setOpacity(min(1.0, met / APPEARANCE_SHARE) * (1 - landed))
@@ -297,8 +297,8 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
         return sum(self.terms.terms[at] for row, at in shown if self.bar_growth(row, grown) == 1)
 
     def paint(self, painter: QPainter, progress: PhaseProgress, theme: Theme) -> None:
-        grown, divided = progress(Phase.EXPONENTIATE), progress(Phase.NORMALIZE)
-        landed = progress(Phase.LAND)
+        grown, divided = progress(MotionPhase.EXPONENTIATE), progress(MotionPhase.NORMALIZE)
+        landed = progress(MotionPhase.LAND)
         if not grown or landed == 1:
             return
         painter.setOpacity(min(1.0, grown / APPEARANCE_SHARE) * (1 - landed))

@@ -11,7 +11,7 @@ from visualizer.attention.display_transforms import WeightTransform
 from visualizer.heatmap.colour_range import (
     SHARE_ROUNDING_TOLERANCE,
     automatic_range,
-    highest_within,
+    end_with_tolerance,
 )
 from visualizer.session.comparison import ROUNDING_TOLERANCE
 from visualizer.session.view_options import ColourCurve, ColourLimits
@@ -160,7 +160,7 @@ def choose_difference_scale(
     return ColourScale(chosen.diverging, chosen.curve, limits, -end, end, is_exceeded)
 
 
-def limit_masks(
+def out_of_range_masks(
     values: np.ndarray, marks: Iterable[np.ndarray | None], colour: ColourScale
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Return the masks of the values below and above the ends, or None if there can be none.
@@ -175,7 +175,7 @@ def limit_masks(
         return None
     counts = is_on_scale(values, marks)
     holds = np.finfo(values.dtype)  # rounded to this type, 0.6 is not above 0.6
-    ends = colour.low, highest_within(colour.high)
+    ends = colour.low, end_with_tolerance(colour.high)
     low, high = np.clip(ends, holds.min, holds.max).astype(values.dtype)
     return counts & (values < low), counts & (values > high)
 

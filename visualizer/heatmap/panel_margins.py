@@ -51,7 +51,7 @@ def notes_height(heatmap: Heatmap) -> float:
     return 16 * max(1, len(heatmap.notes)) * text_scale()
 
 
-def min_column_head_width(heatmap: Heatmap) -> float:
+def min_column_header_width(heatmap: Heatmap) -> float:
     """Return the width that a column's head needs for its title, scale and notes.
 
     A layer's panel has no scale of its own, and its notes are elided, so only its title counts.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from visualizer.heatmap.board import Heatmap, HeatmapAxis
-    from visualizer.heatmap.board_layout import ColumnHead, PanelSlot
+    from visualizer.heatmap.board_layout import ColumnHeader, PanelSlot
     from visualizer.widgets.theme import Theme
 
 ALIGN_CENTRE = Qt.AlignmentFlag.AlignCenter
@@ -266,7 +266,7 @@ def _elide_note(note: str, weight: QFont.Weight, width: float, font: QFont) -> s
     return measures.elidedText(note, Qt.TextElideMode.ElideRight, width)
 
 
-def paint_column_heads(painter: QPainter, heads: tuple[ColumnHead, ...], theme: Theme) -> None:
+def paint_column_headers(painter: QPainter, heads: tuple[ColumnHeader, ...], theme: Theme) -> None:
     """Draw the stages' names above their columns, and the scale that their panels share."""
     for head in heads:
         heatmap, line = head.heatmap, 20 * text_scale()
@@ -284,11 +284,11 @@ def paint_column_heads(painter: QPainter, heads: tuple[ColumnHead, ...], theme: 
 def paint_panel_title(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     """Draw a panel's title and scale above it if they are not pinned at the top."""
     if slot.title is TitlePlacement.OWN:
-        head, top = slot.column_head, slot.whole_area.top()
+        head, top = slot.column_header, slot.whole_area.top()
         beside = _paint_title(painter, QPointF(head.left, top), head.heatmap, 14, theme)
         _paint_axes_and_scale(painter, head, _format_axes(head.heatmap), top, beside, theme)
     elif slot.title is TitlePlacement.LINE:
-        head, scale = slot.column_head, text_scale()
+        head, scale = slot.column_header, text_scale()
         top = slot.cells.top() - 20 * scale
         beside = _paint_title(painter, QPointF(head.left, top), head.heatmap, 12, theme)
         painter.setFont(scaled_font(12))
@@ -321,7 +321,7 @@ def _format_axes(heatmap: Heatmap) -> str:
 
 
 def _paint_axes_and_scale(
-    painter: QPainter, head: ColumnHead, axes: str, top: float, beside: float, theme: Theme
+    painter: QPainter, head: ColumnHeader, axes: str, top: float, beside: float, theme: Theme
 ) -> None:
     """Draw the axis names of a column next to its title, and its scale and notes below."""
     scale, heatmap = text_scale(), head.heatmap

@@ -16,7 +16,7 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen, QPolygon
 from visualizer.format import format_number
 from visualizer.heatmap import cell_paint, colour_mapping
 from visualizer.heatmap.board import IdentityKey
-from visualizer.heatmap.panel_colour_scale import limit_masks
+from visualizer.heatmap.panel_colour_scale import out_of_range_masks
 from visualizer.heatmap.panel_margins import row_sums_width
 from visualizer.heatmap.panel_margins_paint import (
     ALIGN_CENTRE,
@@ -185,13 +185,13 @@ def _paint_out_of_range(
 ) -> None:
     """Cut the upper corner of cells above the range, and the lower corner of cells below it."""
     heatmap = slot.heatmap
-    found = limit_masks(heatmap.values, heatmap.marks, heatmap.colour)
+    found = out_of_range_masks(heatmap.values, heatmap.marks, heatmap.colour)
     side = min(slot.cell_width, slot.cell_height)
     if found is None or side < MIN_NOTCHED_CELL_PX:
         return
     least, most = NOTCH_SIZE_LIMITS_PX
     size, gap = min(max(NOTCH_SHARE * side, least), most), 1 if side >= LARGE_CELL_PX else 0
-    light = colour_mapping.dark_text_entries(slot.heatmap.colour.map, theme)
+    light = colour_mapping.needs_dark_text(slot.heatmap.colour.map, theme)
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setOpacity(NOTCH_OPACITY)
@@ -212,7 +212,7 @@ def paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme
     if numbers is None:
         return
     painter.setFont(_numbers_font(numbers.pixel_size, system_font()))
-    light = colour_mapping.dark_text_entries(heatmap.colour.map, theme)
+    light = colour_mapping.needs_dark_text(heatmap.colour.map, theme)
     inks = {True: QColor("#000000"), False: QColor("#FFFFFF"), None: QColor(theme.quiet)}
     highlights: list[bool] = light.tolist()
     present: object = None
@@ -223,7 +223,7 @@ def paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme
             is_blank = index >= colour_mapping.DROPPED
             if is_blank and value != -math.inf:  # shown by the mark
                 continue
-            ink, text = None if is_blank else highlights[index], numbers.write(value)
+            ink, text = None if is_blank else highlights[index], numbers.format_value(value)
             is_zero = heatmap.is_share and not text.strip("0.")
             if (ink, is_zero) != present:
                 painter.setPen(inks[ink])

@@ -12,7 +12,11 @@ from visualizer.attention.stages import is_hatched
 from visualizer.explanations.step_context import row_sums
 from visualizer.heatmap.board import Heatmap, HeatmapAxis, numbered_labels, pooling_note
 from visualizer.heatmap.cell_lookup import any_in_blocks, masked_cells
-from visualizer.heatmap.panel_colour_scale import ColourScale, choose_colour_scale, limit_masks
+from visualizer.heatmap.panel_colour_scale import (
+    ColourScale,
+    choose_colour_scale,
+    out_of_range_masks,
+)
 from visualizer.session.cell_address import ComparedSide
 from visualizer.session.view_options import ColourCurve, ColourLimits
 
@@ -124,7 +128,7 @@ class PanelSource:
             for tensor in self._read_tensors
         )
 
-    def drop(self) -> None:
+    def discard_values(self) -> None:
         """Discard the drawn values of a tensor that is drawn in tiles to save memory."""
         for tensor in self._read_tensors:
             tensor.drop(*self.extent.blocks)
@@ -312,7 +316,11 @@ class PanelSource:
             notes.append(pooling_note(self.tensor.limits()[0] < 0, *self.extent.blocks))
         if colour.curve is ColourCurve.RANK and self.extent.rows is not None:
             notes.append("ranked within the visible part")
-        found = limit_masks(values, marks, colour) if colour.limits is ColourLimits.TYPED else None
+        found = (
+            out_of_range_masks(values, marks, colour)
+            if colour.limits is ColourLimits.TYPED
+            else None
+        )
         if found:
             below, above = (int(cells.sum()) for cells in found)
             notes.append(f"◥ {above:,} above, ◢ {below:,} below")
@@ -323,7 +331,7 @@ class PanelSource:
         return self.stage.title.lower() + times if len(self.stage.title) > 1 else self.stage.name
 
 
-class SpreadPanelSource(PanelSource):
+class SideBySidePanelSource(PanelSource):
     """Builds a panel that is shown next to the panels of other texts or layers."""
 
     @property

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.heatmap.step_motion_phases import READ_PHASES, total_ms
+from visualizer.heatmap.step_motion_phases import READ_PHASES, unpaused_motion_ms
 from visualizer.session.zoom_ranges import row_role
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def motion_duration_ms(step_ms: float | None, kind: MotionKind) -> int:
     step_ms : float or None
         How long the step is shown, in milliseconds; None if it is not played.
     """
-    full_ms = total_ms(kind)
+    full_ms = unpaused_motion_ms(kind)
     if step_ms is None:
         return full_ms
     most = math.inf if kind in READ_PHASES else MAX_SLOWDOWN * full_ms

@@ -20,7 +20,7 @@ class MotionKind(StrEnum):
     CONTEXT = auto()
 
 
-class Phase(StrEnum):
+class MotionPhase(StrEnum):
     """Part of a motion."""
 
     LIFT = auto()
@@ -36,18 +36,31 @@ class Phase(StrEnum):
 
 
 PHASES_MS = {
-    MotionKind.MOVE: {Phase.LIFT: 120, Phase.TRAVEL: 360, Phase.LAND: 120},
-    MotionKind.SCORE: {Phase.LIFT: 120, Phase.TRAVEL: 200, Phase.MEET: 160, Phase.LAND: 120},
-    MotionKind.SOFTMAX: {
-        Phase.LIFT: 150, Phase.EXPONENTIATE: 250, Phase.NORMALIZE: 300, Phase.LAND: 200,
+    MotionKind.MOVE: {MotionPhase.LIFT: 120, MotionPhase.TRAVEL: 360, MotionPhase.LAND: 120},
+    MotionKind.SCORE: {
+        MotionPhase.LIFT: 120,
+        MotionPhase.TRAVEL: 200,
+        MotionPhase.MEET: 160,
+        MotionPhase.LAND: 120,
     },
-    MotionKind.CONTEXT: {Phase.SPLIT: 150, Phase.FLOW: 300, Phase.STACK: 250, Phase.LAND: 200},
-}  # fmt: skip
+    MotionKind.SOFTMAX: {
+        MotionPhase.LIFT: 150,
+        MotionPhase.EXPONENTIATE: 250,
+        MotionPhase.NORMALIZE: 300,
+        MotionPhase.LAND: 200,
+    },
+    MotionKind.CONTEXT: {
+        MotionPhase.SPLIT: 150,
+        MotionPhase.FLOW: 300,
+        MotionPhase.STACK: 250,
+        MotionPhase.LAND: 200,
+    },
+}
 """Duration of each phase in milliseconds, in order."""
 
 READ_PHASES = {
-    MotionKind.SCORE: (Phase.MEET,),
-    MotionKind.SOFTMAX: (Phase.EXPONENTIATE, Phase.NORMALIZE),
+    MotionKind.SCORE: (MotionPhase.MEET,),
+    MotionKind.SOFTMAX: (MotionPhase.EXPONENTIATE, MotionPhase.NORMALIZE),
 }
 """Phases after which a long motion pauses, so that its card can be read."""
 MAX_READ_SLOWDOWN = 1.25
@@ -61,13 +74,13 @@ MOTION_KINDS = {
 """The motion for each listed operation; for all others, the operands only move."""
 
 
-def total_ms(kind: MotionKind) -> int:
+def unpaused_motion_ms(kind: MotionKind) -> int:
     """Return the duration, in milliseconds, of a motion without pauses."""
     return sum(PHASES_MS[kind].values())
 
 
 def phase_progress(
-    kind: MotionKind, share: float, phase: Phase, duration_ms: float | None = None
+    kind: MotionKind, share: float, phase: MotionPhase, duration_ms: float | None = None
 ) -> float:
     """Return the eased progress of a phase: 0 until it begins, 1 once it has ended.
 
@@ -78,12 +91,12 @@ def phase_progress(
     duration_ms : float, optional
         Duration of the whole motion; by default, it has no pauses.
     """
-    whole = duration_ms or total_ms(kind)
+    whole = duration_ms or unpaused_motion_ms(kind)
     pauses = READ_PHASES.get(kind, ())
-    moving = min(whole, MAX_READ_SLOWDOWN * total_ms(kind)) if pauses else whole
+    moving = min(whole, MAX_READ_SLOWDOWN * unpaused_motion_ms(kind)) if pauses else whole
     start = 0.0
     for name, natural_ms in PHASES_MS[kind].items():
-        ms = natural_ms * moving / total_ms(kind)
+        ms = natural_ms * moving / unpaused_motion_ms(kind)
         if name is phase:
             return ease(min(1.0, max(0.0, (share * whole - start) / ms)))
         start += ms
@@ -96,7 +109,7 @@ def dimming(kind: MotionKind, share: float, duration_ms: float | None = None) ->
     """Return how much everything except the operands is dimmed, from 0 to 1."""
     first, last = (
         phase_progress(kind, share, phase, duration_ms)
-        for phase in (next(iter(PHASES_MS[kind])), Phase.LAND)
+        for phase in (next(iter(PHASES_MS[kind])), MotionPhase.LAND)
     )
     return first - last
 

@@ -35,10 +35,10 @@ from visualizer.heatmap import flow_paint, panel_paint
 from visualizer.heatmap.board import Board, stage_and_side
 from visualizer.heatmap.board_layout import (
     BoardLayout,
+    ContextMenuTarget,
     FlowPlacement,
     FlowTarget,
-    LayerCell,
-    MenuPlace,
+    LayerWeightCell,
     PanelSlot,
 )
 from visualizer.heatmap.board_placement import lay_out_board
@@ -48,31 +48,40 @@ from visualizer.heatmap.cell_lookup import belongs_to_panel, cell_at
 from visualizer.heatmap.cell_pointing_widget import CellScrollArea
 from visualizer.heatmap.flow_cursor_paint import (
     paint_flow_cursor,
-    paint_layer_cell,
+    paint_layer_weight_cell,
     paint_step_labels,
     paint_token,
     panel_cursor,
     panel_highlights,
 )
 from visualizer.heatmap.flow_headings_paint import layer_at, state_at
-from visualizer.heatmap.flow_hints import describe_layer_cell, describe_token, token_at, tooltip_at
-from visualizer.heatmap.flow_labels_paint import menu_place_of_flow, menu_place_of_labels
+from visualizer.heatmap.flow_hints import (
+    describe_layer_weight_cell,
+    describe_token,
+    token_at,
+    tooltip_at,
+)
+from visualizer.heatmap.flow_labels_paint import flow_context_menu_target, label_context_menu_target
 from visualizer.heatmap.flow_motion_paint import flow_motion
 from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.flow_timeline_paint import FlowTimeline, paint_flow_timeline
 from visualizer.heatmap.highlight_paint import paint_highlights, paint_mask_changes
-from visualizer.heatmap.highlights import Highlights, before_step
-from visualizer.heatmap.margins_cache import (
+from visualizer.heatmap.highlights import Highlights, highlights_before_step
+from visualizer.heatmap.minimap_widget import MinimapWidget
+from visualizer.heatmap.number_magnifier_widget import NumberMagnifier
+from visualizer.heatmap.pixmap_caches import (
     MAX_CACHED_PANELS,
     FlowPixmapCache,
     PanelMarginsPixmapCache,
 )
-from visualizer.heatmap.minimap_widget import MinimapWidget
-from visualizer.heatmap.number_lens_widget import NumberLens
 from visualizer.heatmap.step_motion_controller import StepMotionController
 from visualizer.session.token_selection import TokenRole
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
-from visualizer.widgets.input_filters import ROTATION_PER_NOTCH, WheelNotches, has_command_modifier
+from visualizer.widgets.input_filters import (
+    ROTATION_PER_NOTCH,
+    WheelNotchCounter,
+    has_command_modifier,
+)
 from visualizer.widgets.labels import show_tooltip
 from visualizer.widgets.painted_message import paint_message
 
@@ -81,9 +90,9 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent, QWheelEvent
 
-    from visualizer.heatmap.board import DrawnStage, PendingCells
+    from visualizer.heatmap.board import DrawnStage, MaskChangedCells
     from visualizer.heatmap.flow_motion_paint import FlowMotion
-    from visualizer.heatmap.margins_cache import PanelPixmap, SparePixmap
+    from visualizer.heatmap.pixmap_caches import PanelPixmap, SparePixmap
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
@@ -106,9 +115,9 @@ class BoardCanvas(CellScrollArea):
         self.board = Board()
         self.cell_cursor = CellCursor()
         self.highlights = Highlights()
-        self._fresh: Mapping[DrawnStage, PendingCells] = {}
+        self._fresh: Mapping[DrawnStage, MaskChangedCells] = {}
         self._message = ""
-        self._marked_place: LayerCell | MenuPlace | None = None
+        self._marked_place: LayerWeightCell | ContextMenuTarget | None = None
         """The layer weight or the token label under the pointer."""
         self._is_stale = self._is_to_arrange = False
         self.board_layout = BoardLayout((), 0, 0, 0)
@@ -117,7 +126,7 @@ class BoardCanvas(CellScrollArea):
         """Keys of the layout's columns."""
         # The whole viewport is painted, so Qt need not paint the background first.
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        self.minimap, self.lens = MinimapWidget(self.viewport()), NumberLens(self.viewport())
+        self.minimap, self.lens = MinimapWidget(self.viewport()), NumberMagnifier(self.viewport())
         self.arranged.connect(self.lens.hide)
         self._pictures: dict[int, PanelPixmap] = {}
         self._flow_pixmaps = FlowPixmapCache()
@@ -155,7 +164,7 @@ class BoardCanvas(CellScrollArea):
         elif highlights is not highlights_before:
             self._reveal_if_hidden(highlights.leading)
 
-    def show_mask_changes(self, fresh: Mapping[DrawnStage, PendingCells]) -> None:
+    def show_mask_changes(self, fresh: Mapping[DrawnStage, MaskChangedCells]) -> None:
         """Mark the cells that need new values because their mask has changed."""
         if fresh or self._fresh:
             self._fresh = fresh
@@ -378,8 +387,8 @@ class BoardCanvas(CellScrollArea):
             size, ratio = self.viewport().size(), self.devicePixelRatioF()
             painter.drawPixmap(0, 0, self._flow_pixmaps.pixmap(flow, size, self._theme, ratio))
             is_hidden = self.motion.is_result_hidden
-            computed = before_step(self.highlights) if is_hidden else self.highlights
-            flow_paint.paint_uncomputed(painter, flow, computed, self._theme)
+            computed = highlights_before_step(self.highlights) if is_hidden else self.highlights
+            flow_paint.blank_uncomputed_panels(painter, flow, computed, self._theme)
             paint_flow_timeline(painter, flow, self.highlights, self._theme)
         else:
             self._fill_between(
@@ -418,16 +427,16 @@ class BoardCanvas(CellScrollArea):
             return highlights
         picture = self._panel_pixmap(flow.earlier, whole)
         paint = partial(painter.drawPixmap, whole.topLeft(), picture)
-        return flow_paint.paint_earlier(painter, slot, highlights, paint)
+        return flow_paint.paint_earlier_state(painter, slot, highlights, paint)
 
     def _paint_flow_marks(self, painter: QPainter, flow: FlowPlacement) -> None:
         """Paint the labels of a playback step, or the chain of the current cell."""
         if self.highlights.step:
             paint_step_labels(painter, flow, self.highlights.leading, self._theme)
-        elif isinstance(self._marked_place, LayerCell):
-            paint_layer_cell(painter, flow, self._marked_place, self._theme)
-        elif layer_cell := self._pinned_layer_cell(flow):
-            paint_layer_cell(painter, flow, layer_cell, self._theme)
+        elif isinstance(self._marked_place, LayerWeightCell):
+            paint_layer_weight_cell(painter, flow, self._marked_place, self._theme)
+        elif layer_cell := self._pinned_layer_weight_cell(flow):
+            paint_layer_weight_cell(painter, flow, layer_cell, self._theme)
         elif self._marked_place and self._marked_place.token is not None:
             is_row = self._marked_place.role is TokenRole.QUERY
             token = self._marked_place.token
@@ -437,11 +446,11 @@ class BoardCanvas(CellScrollArea):
             hidden = self.highlights.hidden_stages
             paint_flow_cursor(painter, flow, cell, hidden, self._theme)
 
-    def _pinned_layer_cell(self, flow: FlowPlacement) -> LayerCell | None:
+    def _pinned_layer_weight_cell(self, flow: FlowPlacement) -> LayerWeightCell | None:
         """Return the pinned layer weight, or None while a cell or a token is under the pointer."""
         pinned = self.cell_cursor.pinned_parameter
         is_elsewhere = self.cell_cursor.hovered or self._marked_place
-        return flow.place_of(pinned) if pinned and not is_elsewhere else None
+        return flow.layer_weight_cell_of(pinned) if pinned and not is_elsewhere else None
 
     def _fill_between(self, painter: QPainter, area: QRect, pictures: list[QRectF]) -> None:
         """Fill the area between the pixmaps, which is smaller than the whole viewport."""
@@ -460,7 +469,7 @@ class BoardCanvas(CellScrollArea):
         paint_message(painter, self.viewport().rect(), self._message)
 
     def _paint_titles(self, painter: QPainter) -> None:
-        if self.board_layout.column_heads:
+        if self.board_layout.column_headers:
             width = max(self.board_layout.width, self.viewport().width())
             ratio = self.devicePixelRatioF()
             painter.drawPixmap(
@@ -566,7 +575,7 @@ class BoardView(BoardCanvas):
         self._is_dragging = False
         self._scrub: tuple[FlowTarget, QPointF] | None = None
         """The heading that was pressed, and the position at which it was pressed."""
-        self._wheel = WheelNotches()
+        self._wheel = WheelNotchCounter()
         self._pending_notches, self._zoom_point = 0, QPointF()
         self.zoom_timer = QTimer(self, singleShot=True, interval=0)
         """Active while events are pending, because wheel events may arrive faster than frames."""
@@ -587,7 +596,7 @@ class BoardView(BoardCanvas):
 
     def _hover_at(self, point: QPointF) -> None:
         cell = self.cell_at(point)
-        self.lens.leave(point)
+        self.lens.hide_if_outside(point)
         self._report_leading(self.slot_at(point))
         # While the mask is edited, the cursor shows the brush.
         if self.board_layout.flow and self.viewport().cursor().shape() in TARGET_CURSORS:
@@ -597,10 +606,10 @@ class BoardView(BoardCanvas):
             self._pointed = cell
             self.cellHovered.emit(cell)
 
-    def forget_pointed(self) -> None:
+    def clear_hovered_cell(self) -> None:
         self.lens.hide()
         self._mark_place(None)
-        super().forget_pointed()
+        super().clear_hovered_cell()
 
     def _is_target(self, point: QPointF) -> bool:
         """Return whether a click on the flow board would choose something other than a cell."""
@@ -616,11 +625,13 @@ class BoardView(BoardCanvas):
         flow = self.board_layout.flow
         place = None
         if flow and point is not None:
-            place = flow.layer_cell_at(point) or token_at(flow, point)
+            place = flow.layer_weight_cell_at(point) or token_at(flow, point)
         if place != self._marked_place:
             self._marked_place = place
             self._schedule_paint()
-            weight = flow.parameter_of(place) if flow and isinstance(place, LayerCell) else None
+            weight = (
+                flow.parameter_of(place) if flow and isinstance(place, LayerWeightCell) else None
+            )
             self.parameterHovered.emit(weight)
             self.described.emit()
 
@@ -630,8 +641,8 @@ class BoardView(BoardCanvas):
         flow, place = self.board_layout.flow, self._marked_place
         if flow is None or place is None:
             return ""
-        if isinstance(place, LayerCell):
-            return describe_layer_cell(flow, place)
+        if isinstance(place, LayerWeightCell):
+            return describe_layer_weight_cell(flow, place)
         return escape(describe_token(flow, place, self._hidden_stages))
 
     @property
@@ -658,7 +669,7 @@ class BoardView(BoardCanvas):
         if self._choose_text(event.position()):
             return
         flow = self.board_layout.flow
-        weight = flow.layer_cell_at(event.position()) if flow else None
+        weight = flow.layer_weight_cell_at(event.position()) if flow else None
         if flow and weight:
             self.parameterClicked.emit(flow.parameter_of(weight))
             return
@@ -719,32 +730,32 @@ class BoardView(BoardCanvas):
         if event.reason() is QContextMenuEvent.Reason.Keyboard:
             cell = self.cell_cursor.pinned or self.cell_cursor.hovered
             area = self.area_of(cell) if cell else None
-            place, at = MenuPlace(cell), area.center() if area else QPoint()
+            place, at = ContextMenuTarget(cell), area.center() if area else QPoint()
             is_found = area is not None
         else:
-            found, at = self.menu_place_at(QPointF(event.pos())), event.pos()
-            place, is_found = found or MenuPlace(), found is not None
+            found, at = self.context_menu_target_at(QPointF(event.pos())), event.pos()
+            place, is_found = found or ContextMenuTarget(), found is not None
         if is_found:
             self.menuRequested.emit(place, self.viewport().mapToGlobal(at))
 
-    def menu_place_at(self, point: QPointF) -> MenuPlace | None:
+    def context_menu_target_at(self, point: QPointF) -> ContextMenuTarget | None:
         """Return the place, under a point of the viewport, that a context menu refers to."""
         cell = self.cell_at(point)
         if cell:
-            return MenuPlace(cell)
+            return ContextMenuTarget(cell)
         flow = self.board_layout.flow
         if flow:
-            return menu_place_of_flow(flow, point)
+            return flow_context_menu_target(flow, point)
         if point.y() < self.board_layout.head:
             across = point.x() + self.scroll_offset().x()
-            heads = self.board_layout.column_heads
+            heads = self.board_layout.column_headers
             stages = (head.heatmap.stage for head in heads if 0 <= across - head.left < head.width)
             stage = next(stages, None)
-            return MenuPlace(stage=stage) if stage else None
+            return ContextMenuTarget(stage=stage) if stage else None
         at = point + self.scroll_offset()
         slots = (slot for slot in self.board_layout.slots if slot.whole_area.contains(at))
         slot = next(slots, None)
-        return menu_place_of_labels(slot, at) if slot else None
+        return label_context_menu_target(slot, at) if slot else None
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         cell = self.cell_cursor.pinned or self.cell_cursor.hovered

@@ -33,7 +33,7 @@ class CollapseController(QObject):
 
     def restore(self) -> None:
         """Restore the stored state; if none is stored, collapse the settings on a narrow screen."""
-        folded = app_settings.load_collapsed()
+        folded = app_settings.load_collapsed_sections()
         if folded is None:
             is_narrow = self._window.screen().availableGeometry().width() < NARROW_SCREEN_PX
             folded = frozenset({LEFT} if is_narrow else ())
@@ -42,9 +42,9 @@ class CollapseController(QObject):
 
     def toggle(self, name: str) -> None:
         self._set_part_visible(name, name in self.collapsed_sections)
-        app_settings.save_collapsed(self.collapsed_sections)
+        app_settings.save_collapsed_sections(self.collapsed_sections)
 
-    def show_left(self) -> None:
+    def expand_left(self) -> None:
         """Expand the part with the settings and the runs."""
         if LEFT in self.collapsed_sections:
             self.toggle(LEFT)

@@ -11,9 +11,9 @@ from PySide6.QtCore import QObject, Signal
 
 from visualizer.errors import InputError
 from visualizer.lab.runs.store import choose_run_folder, initial_probe
-from visualizer.lab.screen_presenter import LabScreen, LabViewState, present_lab
+from visualizer.lab.screen_presenter import LabScreen, ProbeSelection, present_lab
 from visualizer.lab.settings.definitions import SETTINGS_OF_OPEN_RUN, replace_setting
-from visualizer.lab.training import detached_controller, run_state
+from visualizer.lab.training import background_controller, run_state
 from visualizer.lab.training.process_controller import ProcessEnd, TrainingProcess
 from visualizer.lab.training.run_state import (
     RunFailure,
@@ -24,7 +24,7 @@ from visualizer.lab.training.run_state import (
 )
 from visualizer.language.run_folder import RunFolder, settings_to_json
 from visualizer.language.training_settings import SETTING_LIMITS, TrainingSettings
-from visualizer.storage.link_safe_folder import make_private_folder
+from visualizer.storage.symlink_safe_folder import make_private_folder
 from visualizer.widgets.app_settings import RUNS, user_data_folder
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class LabStateController(QObject):
         self.runs_folder = user_data_folder() / RUNS
         self.draft = TrainingSettings()
         self.run: RunState | None = None
-        self.view = LabViewState()
+        self.view = ProbeSelection()
         self.suggested_probe = ""
         """The probe that was suggested when the run was opened."""
         self.typed_probes: dict[Path, str] = {}
@@ -75,7 +75,7 @@ class LabStateController(QObject):
         """The functions that handle the responses of the open run, by request id."""
         self._is_starting = False
         """Whether the training process was asked to train and has not responded yet."""
-        self._background_watcher = detached_controller.BackgroundTrainingWatcher(self)
+        self._background_watcher = background_controller.BackgroundTrainingWatcher(self)
         self._background_watcher.runReleased.connect(self._open_when_free)
 
     @property
@@ -136,14 +136,14 @@ class LabStateController(QObject):
     # ------------------------------------------------------------------ view
 
     def set_probe(self, text: str) -> None:
-        self.change_view(probe=text)
+        self.change_probe_selection(probe=text)
 
     def select_snapshot(self, step: int | None) -> None:
         """Select a snapshot by its step; None selects the current model."""
-        self.change_view(step=step)
+        self.change_probe_selection(step=step)
 
-    def change_view(self, **values: Any) -> None:
-        """Change fields of the `LabViewState`."""
+    def change_probe_selection(self, **values: Any) -> None:
+        """Change fields of the `ProbeSelection`."""
         self.view = replace(self.view, **values)
         self.changed.emit()
 
@@ -210,7 +210,7 @@ class LabStateController(QObject):
             return
         self.close_run()
         run = RunState(folder, metadata.settings, sample=metadata.sample)
-        if detached_controller.is_training(folder):
+        if background_controller.is_training(folder):
             self.run = replace(run, phase=RunPhase.WAITING)
             self._background_watcher.wait_for_run(folder)
             self.changed.emit()
@@ -244,7 +244,7 @@ class LabStateController(QObject):
         self._background_watcher.stop()
         self.training = self.run = None
         self._pending_messages, self._replies = [], {}
-        self.refused, self.view, self._is_starting = None, LabViewState(), False
+        self.refused, self.view, self._is_starting = None, ProbeSelection(), False
         if training:
             training.stopped_run = run.folder if run and not continues else None
             training.end()
@@ -254,15 +254,15 @@ class LabStateController(QObject):
         """Let a run continue in the background once its process has ended."""
         if training is None:
             if run.phase is not RunPhase.WAITING:  # the process of the run has already ended
-                detached_controller.continue_run(run.folder, self.command)
+                background_controller.continue_in_background(run.folder, self.command)
             return
         if training.has_opened and not self._is_starting:
-            detached_controller.write_orders(run.folder)
+            background_controller.write_training_orders(run.folder)
         else:  # when the process starts, it creates the folder and removes older orders from it
-            detached_controller.mark_order_pending(run.folder)
+            background_controller.mark_continuation_pending(run.folder)
         training.ended.connect(
             partial(
-                detached_controller.continue_closed_run,
+                background_controller.continue_closed_run,
                 run.folder,
                 self.command,
                 self.messageReported,
@@ -281,7 +281,7 @@ class LabStateController(QObject):
 
     # ------------------------------------------------------------------ messages of the training
 
-    def ask(self, kind: str, reply: Callable[[Message], object], **values: Any) -> None:
+    def send_request(self, kind: str, reply: Callable[[Message], object], **values: Any) -> None:
         """Send a request to the run's model; restart the process if it has ended.
 
         Parameters

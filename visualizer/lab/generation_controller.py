@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.generation.controller import GenerationController
 from visualizer.generation.generation_tree import GenerationTree
-from visualizer.language.sampling import Sampling, sampling_probabilities
+from visualizer.language.sampling import SamplingSettings, sampling_probabilities
 from visualizer.language.tokenizers import Vocabulary, tokenize
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class LabGenerationController(GenerationController):
     @property
     def can_sample(self) -> bool:
         """Whether there is a text to continue."""
-        return bool(self.tree.tokens) and not self._probe_controller.refused
+        return bool(self.tree.tokens) and not self._probe_controller.refusal_reason
 
     def _current_vocabulary(self) -> Vocabulary:
         run = self._lab.run
@@ -56,7 +56,7 @@ class LabGenerationController(GenerationController):
         """Start another tree if the probe or the run has changed."""
         folder = self._lab.run.folder if self._lab.run else None
         if folder != self._folder:
-            self._folder, self.tree, self.sampling = folder, GenerationTree(), Sampling()
+            self._folder, self.tree, self.sampling = folder, GenerationTree(), SamplingSettings()
         tokens = tokenize(self._lab.view.probe, self._lab.settings.source.effective_tokenizer)
         if tokens != self.tree.tokens:
             self.tree, self._is_running = self.tree.restart(tokens), False
@@ -70,7 +70,7 @@ class LabGenerationController(GenerationController):
             self._lab.set_probe(self._current_vocabulary().join_tokens(tree.tokens))
 
     def _on_result(self) -> None:
-        if self._is_running and self._probe_controller.refused:
+        if self._is_running and self._probe_controller.refusal_reason:
             self.run(False)
         elif self._is_running or self._is_sample_pending:
             self.sample()

@@ -176,7 +176,7 @@ def format_duration(seconds: float) -> str:
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
 
 
-class LabViewState(Struct, frozen=True):
+class ProbeSelection(Struct, frozen=True):
     """The probe and the selected step, which determine the attention that is shown.
 
     Parameters

@@ -14,7 +14,7 @@ from visualizer.generation.token_choice_presenter import TokenChoicePanel, prese
 from visualizer.lab.attention_view.presenter import (
     TEXT_REQUIRED,
     LabAttentionPanel,
-    LabCellPointer,
+    LabCellSelection,
     layer_head_index,
     present_attention,
 )
@@ -85,7 +85,7 @@ class TrainingViewsController(QObject):
         self._probe_controller = probe_controller
         self._generation_controller = generation_controller
         self.panel = LabAttentionPanel(message=BEFORE_TRAINING_MESSAGE)
-        self.pointer = LabCellPointer()
+        self.pointer = LabCellSelection()
         self._max_cells = 256
         self.colouring = ColourOptions()
         """The colour options of the weights."""
@@ -111,7 +111,7 @@ class TrainingViewsController(QObject):
         run = self._lab.run
         if (run.folder if run else None) != self._folder:
             self._folder = run.folder if run else None
-            self.pointer = LabCellPointer()
+            self.pointer = LabCellSelection()
             self._widgets.next_tokens_pane.forget()
         self.panel = self._read_panel()
         self._widgets.attention.show_attention(self.panel, theme)
@@ -139,7 +139,7 @@ class TrainingViewsController(QObject):
         probe.setVisible(self._is_known)
         if probe.text() != self._lab.view.probe:
             probe.setText(self._lab.view.probe)
-        sentences = [probe_controller.refused] if probe_controller.refused else []
+        sentences = [probe_controller.refusal_reason] if probe_controller.refusal_reason else []
         if probe_controller.result and probe_controller.previous_text:
             text, step = shorten(probe_controller.previous_text), probe_controller.result.step
             sentences.append(f"The attention shown is for “{text}” at step {step:,}.")
@@ -183,7 +183,7 @@ class TrainingViewsController(QObject):
         if run is None or not run.tokens:
             self.can_play = False
             return
-        losses = run.losses_now if view.step is None else run.losses_at(view.step)
+        losses = run.current_losses if view.step is None else run.losses_at(view.step)
         timeline = present_snapshots(
             run.snapshots, run.step, view.step, *losses, self._probe_controller.is_waiting
         )
@@ -203,7 +203,7 @@ class TrainingViewsController(QObject):
         """Move the pinned cell."""
         self._set_pointer(self.pointer.move_pin(self.panel.board, down, right))
 
-    def _set_pointer(self, pointing: LabCellPointer) -> None:
+    def _set_pointer(self, pointing: LabCellSelection) -> None:
         self.pointer = pointing
         self.changed.emit()
 
@@ -231,7 +231,7 @@ class TrainingViewsController(QObject):
         query_and_key = (cell.place[-2], cell.place[-1]) if cell else None
         self._opening_count += 1
         reply = partial(self._on_layer, self._opening_count, head, query_and_key)
-        self._lab.ask("layer", reply, text=view.probe, step=view.step, layer=layer)
+        self._lab.send_request("layer", reply, text=view.probe, step=view.step, layer=layer)
 
     def _on_layer(
         self, number: int, head: int, cell: tuple[int, int] | None, message: Message

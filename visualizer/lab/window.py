@@ -17,14 +17,14 @@ from visualizer.lab.commands import LAB_COMMANDS, LabControllers, LabState
 from visualizer.lab.controller import LabStateController
 from visualizer.lab.generation_controller import LabGenerationController
 from visualizer.lab.loss_plot.controller import LossPlotController
-from visualizer.lab.loss_plot.widget import PlotPane
+from visualizer.lab.loss_plot.widget import LossPlotPane
 from visualizer.lab.runs.controller import RunController
 from visualizer.lab.runs.export_controller import RunExportController
 from visualizer.lab.runs.widget import RunsPane
 from visualizer.lab.settings.text_preview_controller import TextPreviewController
 from visualizer.lab.settings.widget import SettingsPane
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
-from visualizer.lab.training.bar_widget import RunNotices, TrainingBar
+from visualizer.lab.training.bar_widget import RunNoticesWidget, TrainingBar
 from visualizer.lab.training.process_controller import TRAINING_COMMAND
 from visualizer.lab.training_views_controller import TrainingViewsController, TrainingWidgets
 from visualizer.language.run_folder import RunFolder
@@ -92,7 +92,7 @@ class LabWindow(QMainWindow):
         self.run_export_controller = RunExportController(self.lab, self)
         self.training_bar, self.notices = (
             TrainingBar(self._actions_by_name(TRAINING_COMMANDS)),
-            RunNotices(),
+            RunNoticesWidget(),
         )
         self.attention, self.snapshot_bar = LabAttentionView(), SnapshotBar()
         self.probe, self.probe_problem, self.facts = QLineEdit(), PlainLabel(), PlainLabel()
@@ -100,7 +100,7 @@ class LabWindow(QMainWindow):
         status_bar.addPermanentWidget(self.run_export_controller.progress.widget)
         self.next_tokens_pane, self.generation_pane = TokenChoicePane(), GenerationPane()
         self.generation_controller = LabGenerationController(self.lab, self.probe_controller)
-        self.plot_pane = PlotPane(self._actions_by_name(AXIS_COMMANDS))
+        self.plot_pane = LossPlotPane(self._actions_by_name(AXIS_COMMANDS))
         self.loss_plot_controller = LossPlotController(
             self.lab, self.run_controller, self.plot_pane
         )
@@ -133,7 +133,7 @@ class LabWindow(QMainWindow):
         self._restore_geometry()
         self.collapse_controller.restore()
         # The last run is selected but not opened.
-        if self.runs_pane.select_run(app_settings.load_last_run()):
+        if self.runs_pane.select_run(app_settings.load_last_lab_run()):
             self.left_tabs.setCurrentWidget(self.runs_pane)
         self.text_preview_controller.refresh_sample()
         self.training_bar.buttons["toggle"].setFocus()
@@ -210,7 +210,7 @@ class LabWindow(QMainWindow):
             # The subtracted size is that of the window frame.
             self.resize(QSize(1280, 800).boundedTo(screen - QSize(8, 40)))
         for key, splitter in self.splitters.items():
-            sizes = app_settings.load_sizes(key)
+            sizes = app_settings.load_splitter_sizes(key)
             if len(sizes) == splitter.count() and all(sizes):
                 splitter.set_wanted_sizes(sizes)
 
@@ -232,7 +232,7 @@ class LabWindow(QMainWindow):
         self.show_runs()
         self.loss_plot_controller.show_losses(self.theme)
         self.training_views_controller.show_views(self.theme)
-        self.show_commands()
+        self.update_commands()
         self.facts.setText(screen.facts)
         self.setWindowTitle(f"{screen.title or 'Language lab'} — Attention Visualizer")
 
@@ -245,14 +245,14 @@ class LabWindow(QMainWindow):
 
     def show_plot(self) -> None:
         self.loss_plot_controller.show_losses(self.theme)
-        self.show_commands()
+        self.update_commands()
 
     def show_training_views(self) -> None:
         self.run_export_controller.colouring = self.training_views_controller.colouring
         self.training_views_controller.show_views(self.theme)
-        self.show_commands()
+        self.update_commands()
 
-    def show_commands(self) -> None:
+    def update_commands(self) -> None:
         """Enable and check the commands for the current state."""
         screen = self.lab.screen
         if self.training_bar.buttons["toggle"].hasFocus() and not screen.progress.can_toggle:
@@ -293,7 +293,7 @@ class LabWindow(QMainWindow):
     def show_pane(self, name: str) -> None:
         """Expand and focus the settings or the runs."""
         pane = {"settings": self.settings_pane, "runs": self.runs_pane}[name]
-        self.collapse_controller.show_left()
+        self.collapse_controller.expand_left()
         self.left_tabs.setCurrentWidget(pane)
         (self.runs_pane.list if pane is self.runs_pane else pane).setFocus()
 
@@ -358,7 +358,7 @@ class LabWindow(QMainWindow):
         self.lab.close_run()
         app_settings.save_window(self, app_settings.LAB_WINDOW)
         for key, splitter in self.splitters.items():
-            app_settings.save_sizes(key, splitter.wanted_sizes)
+            app_settings.save_splitter_sizes(key, splitter.wanted_sizes)
         self.hide()
         for part in (self.text_preview_controller, self.run_export_controller, self.run_controller):
             part.close()
@@ -379,17 +379,17 @@ def _connect_run(window: LabWindow) -> None:
     pane.remedyRequested.connect(lab.apply_remedy)
     pane.newRunRequested.connect(run_controller.start_new)
     run_controller.changed.connect(window.show_timer.start)
-    window.collapse_controller.changed.connect(window.show_commands)
+    window.collapse_controller.changed.connect(window.update_commands)
     run_controller.settingsRequested.connect(partial(window.show_pane, "settings"))
     for part in (lab, run_controller, window.run_export_controller):
         part.messageReported.connect(window.statusBar().showMessage)
     window.run_export_controller.film_controller.failed.connect(window.show_bug)
-    window.run_export_controller.film_controller.changed.connect(window.show_commands)
+    window.run_export_controller.film_controller.changed.connect(window.update_commands)
     runs = window.runs_pane
     # The connections are queued because the handlers rebuild the list, which is impossible while
     # one of its rows changes.
     for signal, intent in (
-        (runs.opened, run_controller.open_name),
+        (runs.opened, run_controller.open_run_named),
         (runs.overlayToggled, run_controller.set_overlaid),
         (runs.renamed, run_controller.rename_to),
     ):

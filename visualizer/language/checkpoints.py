@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from visualizer.language.trainer import Trainer
-    from visualizer.storage.link_safe_folder import LinkSafeFile
+    from visualizer.storage.symlink_safe_folder import SymlinkSafeFile
 
 _ADAMW_STATES = ("exp_avg", "exp_avg_sq", "step")
 """Names of AdamW's state tensors for each parameter."""
@@ -69,7 +69,7 @@ class TrainerState(Struct, frozen=True):
 
 
 def write_checkpoint(
-    file: LinkSafeFile, training: Trainer, metadata: RunMetadata, trainer_state: TrainerState
+    file: SymlinkSafeFile, training: Trainer, metadata: RunMetadata, trainer_state: TrainerState
 ) -> None:
     """Write a checkpoint, which contains everything that is needed to resume training.
 
@@ -78,11 +78,11 @@ def write_checkpoint(
     InputError
         If the checkpoint cannot be written; the previous checkpoint is unchanged.
     """
-    content = checkpoint_content(training, metadata, trainer_state)
+    content = encode_checkpoint(training, metadata, trainer_state)
     write_atomically(file, lambda opened: opened.write(content))
 
 
-def checkpoint_content(
+def encode_checkpoint(
     training: Trainer, metadata: RunMetadata, trainer_state: TrainerState
 ) -> bytes:
     """Return the content of a checkpoint file."""
@@ -102,7 +102,7 @@ def checkpoint_content(
     return _serialize(tensors, {"checkpoint": json.dumps(header)})
 
 
-def read_checkpoint(file: LinkSafeFile, training: Trainer) -> TrainerState:
+def read_checkpoint(file: SymlinkSafeFile, training: Trainer) -> TrainerState:
     """Restore a trainer from a checkpoint and return its state.
 
     Raises
@@ -139,9 +139,9 @@ def restore_checkpoint(content: bytes, training: Trainer, name: str = "") -> Tra
         header, step, trainer_state = _parse_header(file_metadata)
         max_steps = _max_steps(header["run"], training)
         training.generator.bit_generator.state = header["generator"]
-        _load_parameters(training.model, _with_prefix("model/", tensors))
-        _restore_optimiser(training, _with_prefix("optimiser/", tensors))
-        training.randomness = _checked_randomness(_with_prefix("randomness/", tensors))
+        _load_parameters(training.model, _select_by_prefix("model/", tensors))
+        _restore_optimiser(training, _select_by_prefix("optimiser/", tensors))
+        training.randomness = _validate_rng_states(_select_by_prefix("randomness/", tensors))
     if step > max_steps:
         sentence = f"is damaged: it is from step {step:,} of a run with {max_steps:,} steps."
         raise InputError("folder", f"“{name}” {sentence}")
@@ -149,7 +149,7 @@ def restore_checkpoint(content: bytes, training: Trainer, name: str = "") -> Tra
     return trainer_state
 
 
-def read_checkpoint_weights(file: LinkSafeFile, model: nn.Module) -> tuple[int, TrainerState]:
+def read_checkpoint_weights(file: SymlinkSafeFile, model: nn.Module) -> tuple[int, TrainerState]:
     """Load the weights of a checkpoint into a model; return the step and the trainer's state.
 
     Raises
@@ -160,7 +160,7 @@ def read_checkpoint_weights(file: LinkSafeFile, model: nn.Module) -> tuple[int, 
     tensors, file_metadata = _parse_file(_read_file(file, model, _CHECKPOINT_COPIES), file.name)
     with _reject_damaged(file.name):
         _, step, trainer_state = _parse_header(file_metadata)
-        _load_parameters(model, _with_prefix("model/", tensors))
+        _load_parameters(model, _select_by_prefix("model/", tensors))
     return step, trainer_state
 
 
@@ -191,7 +191,7 @@ def _max_steps(run: object, training: Trainer) -> int:
     return max(written.steps, own.steps)
 
 
-def write_weights(place: Path | LinkSafeFile, model: nn.Module, metadata: RunMetadata) -> None:
+def write_weights(place: Path | SymlinkSafeFile, model: nn.Module, metadata: RunMetadata) -> None:
     """Write a model's weights as a safetensors file that other programs can load.
 
     Raises
@@ -204,7 +204,7 @@ def write_weights(place: Path | LinkSafeFile, model: nn.Module, metadata: RunMet
     write_atomically(place, lambda file: file.write(content))
 
 
-def read_weights(file: LinkSafeFile, model: nn.Module) -> None:
+def read_weights(file: SymlinkSafeFile, model: nn.Module) -> None:
     """Load the weights of a file into a model.
 
     Raises
@@ -227,7 +227,7 @@ def _serialize(tensors: dict[str, Tensor], file_metadata: dict[str, str]) -> byt
     return save({name: value.cpu().contiguous() for name, value in tensors.items()}, file_metadata)
 
 
-def _read_file(file: LinkSafeFile, model: nn.Module, copies: int) -> bytes:
+def _read_file(file: SymlinkSafeFile, model: nn.Module, copies: int) -> bytes:
     """Read a file that has a header and at most `copies` copies of a model's parameters."""
     size = copies * sum(parameter.nbytes for parameter in model.parameters())
     try:
@@ -254,7 +254,7 @@ def read_metadata(content: bytes) -> dict[str, str]:
     return file_metadata
 
 
-def _with_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def _select_by_prefix(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors whose names begin with a prefix, with the prefix removed."""
     matching = (name for name in tensors if name.startswith(prefix))
     return {name.removeprefix(prefix): tensors[name] for name in matching}
@@ -291,7 +291,7 @@ def _restore_optimiser(training: Trainer, tensors: dict[str, Tensor]) -> None:
         }
 
 
-def _checked_randomness(states: dict[str, Tensor]) -> dict[str, Tensor]:
+def _validate_rng_states(states: dict[str, Tensor]) -> dict[str, Tensor]:
     """Return the generator states; raise `RuntimeError` if torch rejects the CPU state."""
     with torch.random.fork_rng(devices=[]):
         torch.set_rng_state(states["cpu"])

@@ -24,7 +24,7 @@ from visualizer.attention import device as attention_device
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError, is_out_of_memory
 from visualizer.format import format_count
-from visualizer.language.memory_estimate import BatchSharing
+from visualizer.language.memory_estimate import ProcessCounts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,9 +81,9 @@ class DistributedProcessGroup:
         return self.rank == 0
 
     @property
-    def sharing(self) -> BatchSharing:
+    def sharing(self) -> ProcessCounts:
         """The number of processes that share each batch, in total and on this machine."""
-        return BatchSharing(self.count, self._processes_on_machine)
+        return ProcessCounts(self.count, self._processes_on_machine)
 
     def request_end(self, status: int) -> None:
         """Ask the leader to end the training with the given exit status after this step."""
@@ -91,7 +91,7 @@ class DistributedProcessGroup:
 
     # ------------------------------------------------------------------ batches and models
 
-    def own_rows(self, batch: int) -> slice:
+    def rows_of_process(self, batch: int) -> slice:
         """Return the rows of a batch that this process computes."""
         rows = batch // self.count
         return slice(self.rank * rows, (self.rank + 1) * rows)
@@ -125,7 +125,7 @@ class DistributedProcessGroup:
         """
         select_process_device(wanted, self._local_rank, self._processes_on_machine)
 
-    def wrap_averaging(self, model: nn.Module, threads: int) -> DistributedDataParallel:
+    def wrap_in_data_parallel(self, model: nn.Module, threads: int) -> DistributedDataParallel:
         """Return a model that averages its gradients over all processes in backward passes.
 
         All processes must call this together; the model receives the weights of the first process.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.errors import InputError, is_out_of_memory
 from visualizer.language.checkpoints import (
-    checkpoint_content,
+    encode_checkpoint,
     read_run_metadata,
     restore_checkpoint,
 )
@@ -40,7 +40,7 @@ def lead_processes(running: TrainingRun, group: DistributedProcessGroup) -> tupl
     LostProcessError
         If the connection to another process ends.
     """
-    content = checkpoint_content(running.trainer, running.metadata, running.state)
+    content = encode_checkpoint(running.trainer, running.metadata, running.state)
     with group.broadcast_order(ProcessCommand.BEGIN, len(content)):
         group.send_bytes(content)
         sentences = group.gather_text("")

@@ -33,9 +33,9 @@ SNAPSHOT_STEPS = (102, 149, 174, 1500)
 
 
 def read_example_layer() -> Message:
-    """Return the layer of the head after all steps; see `probe.layer_message`."""
+    """Return the layer of the head after all steps; see `probe.create_layer_message`."""
     model, metadata = load_example(SNAPSHOT_STEPS[-1])
-    return probe.layer_message(
+    return probe.create_layer_message(
         model, metadata.vocabulary, EXAMPLE_TEXT, LAYER, SNAPSHOT_STEPS[-1], ""
     )
 

@@ -83,7 +83,7 @@ class LanguageModel(nn.Module):
         """Compute the logits as `forward` does, and return each layer's attention trace."""
         stream, traces = self._embed(ids), []
         for layer in self.layers:
-            assert isinstance(layer, MixingLayer)
+            assert isinstance(layer, AttentionLayer)
             trace = layer.trace(stream)
             stream = layer.update_stream(stream, trace.tensor(trace.output_stage_name))
             traces.append(trace)
@@ -96,7 +96,7 @@ class LanguageModel(nn.Module):
         return vectors + self.position.weight[: ids.shape[-1]]
 
 
-class MixingLayer(nn.Module):
+class AttentionLayer(nn.Module):
     """Attention without learned weights; its output replaces the input (no residual connection)."""
 
     def __init__(self, attention: AttentionModule) -> None:
@@ -121,7 +121,7 @@ class MixingLayer(nn.Module):
         return self.update_stream(stream, attention(self.attention_input(stream)))
 
 
-class ResidualLayer(MixingLayer):
+class ResidualLayer(AttentionLayer):
     """Residual layer: pre-norm multi-head causal attention and an optional feed-forward block."""
 
     def __init__(self, settings: TrainingSettings) -> None:
@@ -159,14 +159,14 @@ def count_layers(settings: TrainingSettings) -> int:
     return 0 if settings.model is ModelKind.BIGRAM else 1
 
 
-def _create_layer(settings: TrainingSettings) -> MixingLayer:
+def _create_layer(settings: TrainingSettings) -> AttentionLayer:
     if settings.is_layered:
         return ResidualLayer(settings)
     if settings.model is ModelKind.AVERAGE:
         spec = apply_mechanism(Mechanism.AVERAGE)
     else:
         spec = replace(apply_mechanism(Mechanism.SIMPLIFIED), mask=MaskKind.CAUSAL)
-    return MixingLayer(AttentionModule(replace(spec, d_in=settings.width), settings.block))
+    return AttentionLayer(AttentionModule(replace(spec, d_in=settings.width), settings.block))
 
 
 def _create_feed_forward(width: int, rate: float) -> nn.Module:

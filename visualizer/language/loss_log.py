@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from visualizer.storage.link_safe_folder import LinkSafeFile
+    from visualizer.storage.symlink_safe_folder import SymlinkSafeFile
 
 CSV_HEADER = "step,training,validation,rate,seconds"
 MAX_FILE_BYTES = 2**30
@@ -131,7 +131,7 @@ def loss_curves(rows: ArrayLike) -> dict[str, np.ndarray]:
 class LossLog:
     """Buffered writer for the loss file; rows that cannot be written stay in the buffer."""
 
-    def __init__(self, place: LinkSafeFile) -> None:
+    def __init__(self, place: SymlinkSafeFile) -> None:
         self.place = place
         self._pending: list[LossRow] = []
         self._new_content: bytes | None = None

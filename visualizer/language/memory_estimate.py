@@ -18,7 +18,7 @@ from visualizer.attention.spec import Device, Dtype
 from visualizer.attention.stages import estimate_bytes as bytes_of_stages
 from visualizer.errors import InputError, Remedy, system_error_reason
 from visualizer.format import format_size
-from visualizer.language.language_models import LanguageModel, MixingLayer, count_layers
+from visualizer.language.language_models import AttentionLayer, LanguageModel, count_layers
 from visualizer.language.training_settings import FEED_FORWARD_MODELS, TrainingSettings
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from torch import nn
 
-    from visualizer.storage.link_safe_folder import LinkSafeFile
+    from visualizer.storage.symlink_safe_folder import SymlinkSafeFile
 
 BYTES_PER_NUMBER = 4
 """Number of bytes per value; all values are float32."""
@@ -52,18 +52,18 @@ TORCH_BYTES = 100 * 2**20
 """Memory that torch allocates for its first computation, in bytes."""
 
 
-class BatchSharing(Struct, frozen=True):
+class ProcessCounts(Struct, frozen=True):
     """The number of processes that share each batch, in total and on this machine."""
 
     processes: int = 1
     local_processes: int = 1
 
 
-SINGLE_PROCESS = BatchSharing()
+SINGLE_PROCESS = ProcessCounts()
 
 
 def check_training_memory(
-    settings: TrainingSettings, tokens: int, sharing: BatchSharing = SINGLE_PROCESS
+    settings: TrainingSettings, tokens: int, sharing: ProcessCounts = SINGLE_PROCESS
 ) -> None:
     """Reject settings that need more memory for training than is free.
 
@@ -121,7 +121,7 @@ def _bytes_per_process(settings: TrainingSettings, tokens: int, processes: int) 
 
 
 def check_model_memory(
-    settings: TrainingSettings, tokens: int, copies: int, file: LinkSafeFile | None
+    settings: TrainingSettings, tokens: int, copies: int, file: SymlinkSafeFile | None
 ) -> None:
     """Reject a saved model that needs more memory than is free or is larger than its file.
 
@@ -131,7 +131,7 @@ def check_model_memory(
         Size of the vocabulary.
     copies : int
         Number of copies of the model's parameters that are in memory while the model is read.
-    file : LinkSafeFile or None
+    file : SymlinkSafeFile or None
         The file with the model's weights, if there is one.
 
     Raises
@@ -155,7 +155,7 @@ def check_model_memory(
         raise InputError("folder", sentence)
 
 
-def _file_size(file: LinkSafeFile) -> int:
+def _file_size(file: SymlinkSafeFile) -> int:
     try:
         return file.stat().st_size
     except OSError as error:
@@ -184,7 +184,7 @@ def estimate_bytes(settings: TrainingSettings, tokens: int) -> int:
     """Estimate the memory that training needs, in bytes; the measured values are smaller."""
     model = _meta_model(settings, tokens)
     positions = settings.batch * settings.block
-    specs = [layer.attention.spec for layer in model.layers if isinstance(layer, MixingLayer)]
+    specs = [layer.attention.spec for layer in model.layers if isinstance(layer, AttentionLayer)]
     has_feed_forward = settings.model in FEED_FORWARD_MODELS
     vectors = VECTORS_PER_TOKEN if has_feed_forward else VECTORS_WITHOUT_FEED_FORWARD
     per_layer, stages = vectors * positions * settings.width, 0

@@ -13,7 +13,7 @@ from visualizer.language.memory_estimate import (
     CHECKPOINT_COPIES,
     SINGLE_PROCESS,
     WEIGHT_COPIES,
-    BatchSharing,
+    ProcessCounts,
     check_model_memory,
     check_training_memory,
 )
@@ -41,7 +41,7 @@ class OpenRun:
         Settings of a new run; None to open an existing run.
     is_held : bool
         Whether to acquire the lock immediately; for a new run, this is always done.
-    sharing : BatchSharing
+    sharing : ProcessCounts
         The number of processes that will share each batch, for checking the free memory.
 
     Raises
@@ -57,7 +57,7 @@ class OpenRun:
         settings: TrainingSettings | None = None,
         *,
         is_held: bool = True,
-        sharing: BatchSharing = SINGLE_PROCESS,
+        sharing: ProcessCounts = SINGLE_PROCESS,
     ) -> None:
         self.folder, self.lock_error, self._sharing = folder, "", sharing
         # The device is not checked for an existing run, which may come from another machine.
@@ -130,7 +130,7 @@ class OpenRun:
     def _remove_orders(self, is_ordered: bool) -> None:
         """Remove the orders, including leftover ones."""
         try:
-            self.folder.orders.unlink(missing_ok=not is_ordered)
+            self.folder.orders_file.unlink(missing_ok=not is_ordered)
         except FileNotFoundError as error:
             sentence = f"Training of the run in {self.folder.path} was cancelled."
             raise InputError("held", sentence) from error
@@ -165,7 +165,7 @@ class OpenRun:
         if step is None and self.running:
             return self.running.trainer.model, self.running.step
         snapshots = self.snapshots()
-        if step is None and self.folder.checkpoint.exists():
+        if step is None and self.folder.checkpoint_file.exists():
             try:
                 return self._model_of_checkpoint()
             except InputError:  # the checkpoint is damaged or too large to be read on this machine
@@ -185,9 +185,9 @@ class OpenRun:
         step = self.folder.checkpoint_step()
         if step is None or step != self._saved_model_step:
             settings, tokens = self.metadata.settings, len(self.metadata.tokens)
-            check_model_memory(settings, tokens, CHECKPOINT_COPIES, self.folder.checkpoint)
+            check_model_memory(settings, tokens, CHECKPOINT_COPIES, self.folder.checkpoint_file)
             self._saved_model_step = None
-            step, _ = read_checkpoint_weights(self.folder.checkpoint, self._saved_model)
+            step, _ = read_checkpoint_weights(self.folder.checkpoint_file, self._saved_model)
             self._saved_model_step = step
         return self._saved_model, step
 
@@ -205,7 +205,7 @@ class OpenRun:
 
 def _acquire_lock(folder: RunFolder) -> FileLock:
     try:
-        return FileLock(folder.lock.path)
+        return FileLock(folder.lock_file.path)
     except BlockingIOError as error:
         sentence = f"The run in {folder.path} is already open in another window or process."
         raise InputError("held", sentence) from error

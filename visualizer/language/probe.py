@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from msgspec import Struct
 
-from visualizer.attention.cached_tensor import readable
+from visualizer.attention.cached_tensor import to_readonly_array
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import Projection
 from visualizer.errors import InputError
 from visualizer.language.corpora.synthetic_tasks import find_partner_keys, mean_partner_weight
-from visualizer.language.language_models import MixingLayer
+from visualizer.language.language_models import AttentionLayer
 from visualizer.language.memory_estimate import BYTES_PER_NUMBER
 from visualizer.language.training_settings import SYNTHETIC_TASKS
 from visualizer.language.wire_format import Message
@@ -82,7 +82,7 @@ def run_probe(model: LanguageModel, probe: ProbeText) -> dict[str, np.ndarray]:
     model.eval()
     _check_matrix_memory(model, len(probe.tokens))
     logits, traces = model.forward_with_traces(probe.ids)
-    arrays = {"logits": readable(logits)}
+    arrays = {"logits": to_readonly_array(logits)}
     if traces and Role.WEIGHTS in traces[0]:
         arrays[Role.WEIGHTS] = np.stack([trace.read(Role.WEIGHTS) for trace in traces])
     kind = model.settings.source.kind
@@ -127,7 +127,7 @@ def layer_attention_inputs(
     return spec, {Role.INPUT: trace.read(Role.INPUT), **_own_weights(trace)}
 
 
-def layer_message(
+def create_layer_message(
     model: LanguageModel, vocabulary: Vocabulary, text: str, number: int, step: int, identity: str
 ) -> Message:
     """Return the response to the message ``layer``: the attention of a layer for a text.
@@ -147,7 +147,7 @@ def layer_message(
 
 def _check_matrix_memory(model: LanguageModel, tokens: int) -> None:
     heads = sum(
-        layer.attention.spec.heads for layer in model.layers if isinstance(layer, MixingLayer)
+        layer.attention.spec.heads for layer in model.layers if isinstance(layer, AttentionLayer)
     )
     pair_bytes = 2 * BYTES_PER_NUMBER * heads  # score and weight of one query-key pair
     if tokens**2 * pair_bytes > MAX_MATRIX_BYTES:

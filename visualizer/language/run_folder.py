@@ -28,14 +28,14 @@ from visualizer.language.training_settings import (
     check_settings,
 )
 from visualizer.storage.atomic_file import write_atomically
-from visualizer.storage.json_coding import DamagedError, JsonCoding, format_short_value
-from visualizer.storage.link_safe_folder import (
+from visualizer.storage.json_codec import DamagedFileError, JsonCodec, format_short_value
+from visualizer.storage.regular_file import file_version
+from visualizer.storage.symlink_safe_folder import (
     LINK_ERROR,
-    LinkSafeFile,
-    LinkSafeFolder,
+    SymlinkSafeFile,
+    SymlinkSafeFolder,
     leaves_folder,
 )
-from visualizer.storage.regular_file import file_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,7 @@ _KINDS = (
     CorpusSource,
     TokenizerKind,
 )
-_CODING = JsonCoding({kind.__name__: kind for kind in _KINDS})
+_CODING = JsonCodec({kind.__name__: kind for kind in _KINDS})
 _SNAPSHOT_NAME = re.compile(r"([0-9]{8})\.safetensors")
 
 
@@ -123,20 +123,20 @@ def metadata_from_json(values: object) -> RunMetadata:
 
     Raises
     ------
-    DamagedError
+    DamagedFileError
         With a message that names the invalid part.
     """
     if not isinstance(values, dict) or values.get("schema") != SCHEMA_VERSION:
-        raise DamagedError(f"does not have the supported schema version {SCHEMA_VERSION}.")
+        raise DamagedFileError(f"does not have the supported schema version {SCHEMA_VERSION}.")
     fields = {name: value for name, value in values.items() if name != "schema"}
     metadata: RunMetadata = _CODING.decode(fields, RunMetadata, "the run", {})
     try:
         check_settings(metadata.settings)
     except InputError as refused:
-        raise DamagedError(f"has invalid training settings: {refused.sentence}") from refused
+        raise DamagedFileError(f"has invalid training settings: {refused.sentence}") from refused
     for is_met, problem in _validity_checks(metadata):
         if not is_met:
-            raise DamagedError(f"has {problem}.")
+            raise DamagedFileError(f"has {problem}.")
     return metadata
 
 
@@ -167,7 +167,7 @@ def settings_from_json(values: object) -> TrainingSettings:
 
     Raises
     ------
-    DamagedError
+    DamagedFileError
         With a message that names the invalid setting.
     """
     settings: TrainingSettings = _CODING.decode(values, TrainingSettings, "the settings", {})
@@ -180,32 +180,32 @@ class RunFolder(Struct, frozen=True):
     path: Path
 
     @property
-    def _root(self) -> LinkSafeFolder:
-        return LinkSafeFolder(self.path, is_private=True)
+    def _root(self) -> SymlinkSafeFolder:
+        return SymlinkSafeFolder(self.path, is_private=True)
 
     @property
-    def _snapshot_folder(self) -> LinkSafeFolder:
-        return LinkSafeFolder(self.path, "snapshots", is_private=True)
+    def _snapshot_folder(self) -> SymlinkSafeFolder:
+        return SymlinkSafeFolder(self.path, "snapshots", is_private=True)
 
     @property
-    def metadata_file(self) -> LinkSafeFile:
+    def metadata_file(self) -> SymlinkSafeFile:
         """The run's metadata, in JSON."""
         return self._root.file("run.json")
 
     @property
-    def losses(self) -> LinkSafeFile:
+    def losses_file(self) -> SymlinkSafeFile:
         """The loss log, which has one line per step."""
         return self._root.file("losses.csv")
 
     @property
-    def checkpoint(self) -> LinkSafeFile:
+    def checkpoint_file(self) -> SymlinkSafeFile:
         """The file with the latest checkpoint."""
         return self._root.file("checkpoint.safetensors")
 
-    def largest_weights(self) -> LinkSafeFile | None:
+    def largest_weights(self) -> SymlinkSafeFile | None:
         """Return the largest checkpoint or snapshot file, or None if there is none."""
-        files = [self.checkpoint, *map(self.snapshot, self.snapshots())]
-        sizes: dict[int, LinkSafeFile] = {}
+        files = [self.checkpoint_file, *map(self.snapshot, self.snapshots())]
+        sizes: dict[int, SymlinkSafeFile] = {}
         for file in files:
             with suppress(OSError):  # the file has been removed, or is not a regular file
                 sizes[file.stat().st_size] = file
@@ -217,7 +217,7 @@ class RunFolder(Struct, frozen=True):
         The result is None if the checkpoint cannot be read.
         """
         try:
-            with self.checkpoint.open(MAX_CHECKPOINT_BYTES) as file:
+            with self.checkpoint_file.open(MAX_CHECKPOINT_BYTES) as file:
                 length = int.from_bytes(file.read(8), "little")
                 # A safetensors file starts with the length of its JSON header, in 8 bytes.
                 header = json.loads(file.read(min(length, MAX_HEADER_BYTES)))
@@ -228,22 +228,22 @@ class RunFolder(Struct, frozen=True):
             return None
 
     @property
-    def lock(self) -> LinkSafeFile:
+    def lock_file(self) -> SymlinkSafeFile:
         """The file that is locked by the program that trains the run."""
         return self._root.file("lock")
 
     @property
-    def orders(self) -> LinkSafeFile:
+    def orders_file(self) -> SymlinkSafeFile:
         """The messages for a background training process that has not acquired the lock yet."""
         return self._root.file("orders")
 
     @property
-    def log(self) -> LinkSafeFile:
+    def log_file(self) -> SymlinkSafeFile:
         """The output of the last background training process."""
         return self._root.file("background.log")
 
     @property
-    def stop(self) -> LinkSafeFile:
+    def stop_file(self) -> SymlinkSafeFile:
         """The stop request: when this file exists, the training process stops.
 
         A process that was not training does not remove the file but writes `IDLE_STOP_CONTENT` to
@@ -254,23 +254,23 @@ class RunFolder(Struct, frozen=True):
     def withdraw_stop_request(self) -> bool:
         """Remove the stop request; return False if there is none or it cannot be removed."""
         with suppress(OSError):
-            self.stop.unlink()
+            self.stop_file.unlink()
             return True
         return False
 
     @property
     def was_idle(self) -> bool:
         """Whether the process that was asked to stop was not training."""
-        with suppress(OSError), self.stop.open(MAX_STOP_REQUEST_BYTES) as file:
+        with suppress(OSError), self.stop_file.open(MAX_STOP_REQUEST_BYTES) as file:
             return file.read().startswith(IDLE_STOP_CONTENT)
         return False
 
     @property
-    def probe(self) -> LinkSafeFile:
+    def probe_file(self) -> SymlinkSafeFile:
         """The text that was last used as a probe."""
         return self._root.file("probe.txt")
 
-    def snapshot(self, step: int) -> LinkSafeFile:
+    def snapshot(self, step: int) -> SymlinkSafeFile:
         """Return the file of the weights after ``step`` steps."""
         return self._snapshot_folder.file(f"{step:08d}.safetensors")
 
@@ -324,11 +324,18 @@ class RunFolder(Struct, frozen=True):
         InputError
             With field ``folder``; the message names the link, or an entry that cannot be read.
         """
-        own = (self.metadata_file, self.losses, self.checkpoint, self.lock, self.orders, self.log)
-        wrong: LinkSafeFile | LinkSafeFolder = self._snapshot_folder
+        own = (
+            self.metadata_file,
+            self.losses_file,
+            self.checkpoint_file,
+            self.lock_file,
+            self.orders_file,
+            self.log_file,
+        )
+        wrong: SymlinkSafeFile | SymlinkSafeFolder = self._snapshot_folder
         try:
             snapshots = map(self.snapshot, self._list_snapshots())
-            for file in (*own, self.stop, self.probe, *snapshots):
+            for file in (*own, self.stop_file, self.probe_file, *snapshots):
                 wrong = file
                 with suppress(FileNotFoundError):
                     file.stat()
@@ -351,14 +358,16 @@ class RunFolder(Struct, frozen=True):
 
     def versions(self) -> tuple[FileVersion | None, ...]:
         """Return the versions of the files that change when another program trains the run."""
-        return tuple(map(_file_version, (self.metadata_file, self.checkpoint, self.losses)))
+        return tuple(
+            map(_file_version, (self.metadata_file, self.checkpoint_file, self.losses_file))
+        )
 
     def remove_leftovers(self) -> None:
         """Remove the stop request and the temporary files that other processes have left behind.
 
         Only the holder of the lock may call this method.
         """
-        self.stop.unlink(missing_ok=True)
+        self.stop_file.unlink(missing_ok=True)
         for folder in (self._root, self._snapshot_folder):
             folder.remove_temporary_files()
 
@@ -384,14 +393,14 @@ class RunFolder(Struct, frozen=True):
         except OSError as error:
             sentence = f"Cannot read {self.metadata_file.path}: {system_error_reason(error)}."
             raise InputError("folder", sentence) from error
-        except (DamagedError, ValueError, RecursionError) as error:
-            why = str(error) if isinstance(error, DamagedError) else "is not valid JSON."
+        except (DamagedFileError, ValueError, RecursionError) as error:
+            why = str(error) if isinstance(error, DamagedFileError) else "is not valid JSON."
             raise InputError(
                 "folder", f"“{self.metadata_file.name}” in {self.path} {why}"
             ) from error
 
 
-def _file_version(file: LinkSafeFile) -> FileVersion | None:
+def _file_version(file: SymlinkSafeFile) -> FileVersion | None:
     try:
         return file_version(file.stat())
     except OSError:

@@ -24,7 +24,7 @@ DIVERGED_ERROR = (
 )
 
 
-class Sampling(Struct, frozen=True):
+class SamplingSettings(Struct, frozen=True):
     """Sampling settings.
 
     Parameters
@@ -42,7 +42,7 @@ class Sampling(Struct, frozen=True):
     top_p: float = 1.0
 
 
-def check_sampling(sampling: Sampling) -> None:
+def check_sampling(sampling: SamplingSettings) -> None:
     """Raise an `InputError` if the sampling settings are invalid."""
     if not 0 <= sampling.temperature <= MAX_TEMPERATURE:
         sentence = (
@@ -57,18 +57,20 @@ def check_sampling(sampling: Sampling) -> None:
         raise InputError("top_p", sentence, ("top_p", 1.0))
 
 
-MODEL_SAMPLING = Sampling()
+MODEL_SAMPLING = SamplingSettings()
 """Settings that leave the model's probabilities unchanged."""
 
 
-def sampling_probabilities(logits: np.ndarray, sampling: Sampling = MODEL_SAMPLING) -> np.ndarray:
+def sampling_probabilities(
+    logits: np.ndarray, sampling: SamplingSettings = MODEL_SAMPLING
+) -> np.ndarray:
     """Return the probability of sampling each token.
 
     Parameters
     ----------
     logits : numpy.ndarray
         Logits of the next token, [vocabulary].
-    sampling : Sampling
+    sampling : SamplingSettings
         Among tokens with equal logits, the first ones are kept.
 
     Returns

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import torch
 from msgspec import Struct
 
-from visualizer.attention.cached_tensor import readable
+from visualizer.attention.cached_tensor import to_readonly_array
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError
 from visualizer.language.checkpoints import read_checkpoint_weights, read_weights
-from visualizer.language.language_models import MixingLayer, build_model
+from visualizer.language.language_models import AttentionLayer, build_model
 from visualizer.language.loss_log import LossLog, loss_curves
 from visualizer.language.memory_estimate import CHECKPOINT_COPIES, check_model_memory
 from visualizer.language.probe import ProbeText
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from visualizer.language.language_models import LanguageModel
     from visualizer.language.run_folder import RunFolder, RunMetadata
-    from visualizer.language.sampling import Sampling
+    from visualizer.language.sampling import SamplingSettings
     from visualizer.language.tokenizers import Vocabulary
 
 AttentionState = dict[str, torch.Tensor]
@@ -63,7 +63,7 @@ class SavedModel(Struct, frozen=True, eq=False):
         return tuple(
             {name: tensor.detach().clone() for name, tensor in layer.attention.named_parameters()}
             for layer in self.model.layers
-            if isinstance(layer, MixingLayer)
+            if isinstance(layer, AttentionLayer)
         )
 
 
@@ -77,10 +77,10 @@ def read_saved_model(folder: RunFolder) -> SavedModel:
         if the model is too large for the free memory.
     """
     metadata, snapshots = folder.read_metadata(), folder.snapshots()
-    has_checkpoint = folder.checkpoint.exists()
+    has_checkpoint = folder.checkpoint_file.exists()
     if not (has_checkpoint or snapshots):
         raise InputError("folder", f"The run in {folder.path} has no saved weights yet.")
-    file = folder.checkpoint if has_checkpoint else folder.snapshot(snapshots[-1])
+    file = folder.checkpoint_file if has_checkpoint else folder.snapshot(snapshots[-1])
     check_model_memory(metadata.settings, len(metadata.tokens), CHECKPOINT_COPIES, file)
     model = build_model(metadata.settings, len(metadata.tokens)).eval()
     if has_checkpoint:
@@ -90,11 +90,13 @@ def read_saved_model(folder: RunFolder) -> SavedModel:
         step, is_over = snapshots[-1], False
         read_weights(file, model)
     # Unless the run is over, rows after the step of the weights belong to steps to be repeated.
-    rows = LossLog(folder.losses).read(sys.maxsize if is_over else step)
+    rows = LossLog(folder.losses_file).read(sys.maxsize if is_over else step)
     return SavedModel(metadata, step, loss_curves(rows), model)
 
 
-def generate(saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: Sampling) -> str:
+def generate(
+    saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: SamplingSettings
+) -> str:
     """Continue a prompt with sampled tokens; with the same seed, the lab samples the same ones.
 
     Parameters
@@ -121,7 +123,7 @@ def generate(saved: SavedModel, prompt: str, tokens: int, seed: int, sampling: S
 
 
 def iterate_tokens(
-    model: LanguageModel, vocabulary: Vocabulary, prompt: str, sampling: Sampling, seed: int
+    model: LanguageModel, vocabulary: Vocabulary, prompt: str, sampling: SamplingSettings, seed: int
 ) -> Iterator[str]:
     """Yield sampled tokens indefinitely; with the same seed, the lab samples the same ones.
 
@@ -137,12 +139,12 @@ def iterate_tokens(
 
 
 def _iterate_ids(
-    model: LanguageModel, ids: torch.Tensor, sampling: Sampling, seed: int
+    model: LanguageModel, ids: torch.Tensor, sampling: SamplingSettings, seed: int
 ) -> Iterator[int]:
     for draws in count():
         ids = ids[-model.settings.block :]
         with torch.no_grad():
-            logits = readable(model(ids)[-1])
+            logits = to_readonly_array(model(ids)[-1])
         probabilities = sampling_probabilities(logits, sampling)
         token = sample_with_seed(probabilities, seed, draws)
         ids = torch.cat([ids, ids.new_tensor([token])])

@@ -131,7 +131,7 @@ class Trainer:
         masks in attention differ from those of a single process; see `WholeBatchDropout`.
         """
         threads = self.settings.threads or default_threads()
-        self._group, self._averaged_model = group, group.wrap_averaging(self.model, threads)
+        self._group, self._averaged_model = group, group.wrap_in_data_parallel(self.model, threads)
 
     def advance(self) -> float:
         """Do one step; return the mean loss of its batch before the update, in nats per token.
@@ -142,7 +142,7 @@ class Trainer:
             self.model.train()
         for group in self.optimiser.param_groups:
             group["lr"] = self.settings.rate_at(self.step)
-        with self._in_all_processes(ProcessCommand.STEP), self._restore_on_error():
+        with self._broadcast_command(ProcessCommand.STEP), self._restore_on_error():
             batch = self._draw_batch(CorpusSplit.TRAINING, self.settings.batch, self.generator)
             with self._use_own_generators():
                 own_loss = self._batch_loss(self._averaged_model, batch)
@@ -161,7 +161,7 @@ class Trainer:
         # The seed is never [seed, 0], which would draw the same numbers as the seed itself: the
         # first training batches.
         generator = np.random.Generator(np.random.PCG64([self.settings.seed, 2 - number]))
-        with self._in_all_processes(ProcessCommand.EVALUATE, number, batches):
+        with self._broadcast_command(ProcessCommand.EVALUATE, number, batches):
             self.model.eval()
             losses = [
                 self._batch_loss(
@@ -172,7 +172,7 @@ class Trainer:
             loss = float(np.mean(losses))
             return self._group.mean_loss(loss) if self._group else loss
 
-    def _in_all_processes(
+    def _broadcast_command(
         self, order: ProcessCommand, *numbers: int
     ) -> AbstractContextManager[None]:
         return self._group.broadcast_order(order, *numbers) if self._group else nullcontext()
@@ -180,7 +180,7 @@ class Trainer:
     def _draw_batch(self, split: CorpusSplit, count: int, generator: np.random.Generator) -> Tensor:
         rows = self.corpus.sample_batch(split, count, self.settings.block, generator)
         if self._group:
-            rows = rows[self._group.own_rows(count)]
+            rows = rows[self._group.rows_of_process(count)]
         return torch.from_numpy(rows).to(self.device)  # row block+1
 
     def _batch_loss(self, model: nn.Module, batch: Tensor) -> Tensor:
@@ -204,7 +204,7 @@ class Trainer:
         if not self._group:
             return nullcontext()
         batch = self.settings.batch
-        return WholeBatchDropout(self._group.own_rows(batch), batch)
+        return WholeBatchDropout(self._group.rows_of_process(batch), batch)
 
     @contextmanager
     def _use_own_generators(self) -> Iterator[None]:

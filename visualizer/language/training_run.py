@@ -236,11 +236,11 @@ class TrainingRun:
         """
         self.is_saved = True
         """Whether the last attempt to write a checkpoint succeeded."""
-        if folder.checkpoint.exists():
-            self.state = read_checkpoint(folder.checkpoint, self.trainer)
+        if folder.checkpoint_file.exists():
+            self.state = read_checkpoint(folder.checkpoint_file, self.trainer)
             if not self.is_done:  # the run was extended, and interrupted before its next checkpoint
                 self.state = replace(self.state, final=None)
-        self._loss_log = LossLog(folder.losses)
+        self._loss_log = LossLog(folder.losses_file)
         # Rows of a diverged or finished run are kept; rows of steps that will be repeated are not.
         is_over = self.state.is_ended or self.state.final is not None
         rows = self._loss_log.read(self.settings.steps + 1 if is_over else self.step)
@@ -367,7 +367,7 @@ class TrainingRun:
         self._saved_at, self.is_saved = time.monotonic(), False
         try:
             self._loss_log.flush()
-            write_checkpoint(self.folder.checkpoint, self.trainer, self.metadata, self.state)
+            write_checkpoint(self.folder.checkpoint_file, self.trainer, self.metadata, self.state)
             self.notice, self.is_saved = "", True
         except InputError as refused:
             self.notice = f"{refused.sentence} {self._retry_message}"

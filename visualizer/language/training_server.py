@@ -23,14 +23,14 @@ from visualizer.language.training_progress import TrainingSpeed
 from visualizer.language.training_run import FINAL_RETRY_NOTICE, RETRY_NOTICE, DivergedError
 from visualizer.language.training_settings import check_settings
 from visualizer.language.wire_format import Message
-from visualizer.storage.json_coding import DamagedError
+from visualizer.storage.json_codec import DamagedFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from visualizer.language.language_models import LanguageModel
     from visualizer.language.loss_log import LossRow
-    from visualizer.storage.link_safe_folder import LinkSafeFile
+    from visualizer.storage.symlink_safe_folder import SymlinkSafeFile
 
 MAX_ROWS_PER_MESSAGE = 100_000
 """Maximum number of loss rows per message, which keeps the window responsive for long runs."""
@@ -75,7 +75,7 @@ class TrainingServer:
             return
         except InputError as error:
             refusal = error
-        except DamagedError as error:
+        except DamagedFileError as error:
             refusal = InputError("settings", f"The request {error}")
         except (RuntimeError, MemoryError) as error:
             if not is_out_of_memory(error):
@@ -199,7 +199,7 @@ class TrainingServer:
     def _handle_layer(self, values: Mapping[str, Any]) -> None:
         opened = self._require_run()
         model, step = opened.model_at(values.get("step"))
-        answer = language_probe.layer_message(
+        answer = language_probe.create_layer_message(
             model,
             opened.metadata.vocabulary,
             values["text"],
@@ -259,11 +259,11 @@ class TrainingServer:
         The other program continues training, unless training was paused.
         """
         self._stop_checked_at = time.monotonic()
-        if not (self.opened and self.opened.is_locked and _is_found(self.opened.folder.stop)):
+        if not (self.opened and self.opened.is_locked and _exists(self.opened.folder.stop_file)):
             return
         running, folder, trains = self.opened.running, self.opened.folder, self.is_training
         self._save_if_needed(self._resume_message())
-        is_requested = folder.withdraw_stop_request() if trains else _is_found(folder.stop)
+        is_requested = folder.withdraw_stop_request() if trains else _exists(folder.stop_file)
         if not is_requested:  # the request was withdrawn in the meantime
             if running:
                 running.retry_notice = RETRY_NOTICE
@@ -336,12 +336,12 @@ class TrainingServer:
         """Remove the request files of this process, or record that the process was not training."""
         with suppress(OSError):
             if was_idle:
-                opened.folder.stop.append(IDLE_STOP_CONTENT)
+                opened.folder.stop_file.append(IDLE_STOP_CONTENT)
             elif opened.is_locked:
-                opened.folder.stop.unlink(missing_ok=True)
+                opened.folder.stop_file.unlink(missing_ok=True)
             # The orders must not reach a process that continues the run.
             if self.keeps_running and not opened.is_locked:
-                opened.folder.orders.unlink(missing_ok=True)
+                opened.folder.orders_file.unlink(missing_ok=True)
 
 
 _HANDLERS: dict[str, Callable[[TrainingServer, Mapping[str, Any]], None]] = {
@@ -363,13 +363,13 @@ def _newest_model(opened: OpenRun) -> tuple[LanguageModel | None, int]:
     """Return the current or last saved model and its step; without a model, None and 0."""
     if opened.running or opened.snapshots():
         return opened.model_at(None)
-    if opened.folder.checkpoint.exists():
+    if opened.folder.checkpoint_file.exists():
         with suppress(InputError):  # the error is reported when the model is read
             return opened.model_at(None)
     return None, 0
 
 
-def _is_found(file: LinkSafeFile) -> bool:
+def _exists(file: SymlinkSafeFile) -> bool:
     with suppress(OSError):  # the folder may be temporarily unreadable
         return file.exists()
     return False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from visualizer.attention.model_reading import (
     AblationAnswer,
     DeferredAnswer,
-    LensAnswer,
+    LogitLensAnswer,
     LogitPartsAnswer,
     QuestionKind,
 )
@@ -81,13 +81,13 @@ def answer_model_question(
 
 def _answer_lens(
     model: OpenedModel, text: str, edits: Edits, cuts: Cuts, progress: Progress
-) -> LensAnswer:
+) -> LogitLensAnswer:
     read = logit_lens(model, text, TOP_TOKENS, edits, cuts, progress)
     numbers = read.numbers.tolist()
     ids = list({one for layer in numbers for rank in layer for one in rank})
     names = dict(zip(ids, model.token_texts(ids), strict=True))
     words = tuple(tuple(tuple(names[one] for one in rank) for rank in layer) for layer in numbers)
-    return LensAnswer(read.layers, words, read.probabilities)
+    return LogitLensAnswer(read.layers, words, read.probabilities)
 
 
 def _lens_cost_warning(model: OpenedModel, text: str) -> str:

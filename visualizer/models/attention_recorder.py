@@ -53,7 +53,7 @@ or replacement vectors, [query, d_head] or, for a batch, [text, query, d_head].
 """
 ContextEdits = Mapping[str, Mapping[int, ContextEdit]]
 """Edits of heads, keyed by the path of the attention module and the number of the head."""
-EdgeCuts = Mapping[str, Mapping[int, "HeadCut"]]
+EdgeCuts = Mapping[str, Mapping[int, "MaskedEdges"]]
 """Cut edges of heads, keyed by the path of the attention module and the number of the head."""
 _ATTENTION_NAME_PARTS = ("att", "Att")
 """Strings that identify attention modules by their paths; softmax elsewhere is not recorded."""
@@ -66,7 +66,7 @@ class RecordingMethod(StrEnum):
     SOFTMAX = "softmax"
 
 
-class HeadCut(Struct, frozen=True, eq=False):
+class MaskedEdges(Struct, frozen=True, eq=False):
     """Edges of a head's attention that are masked before the softmax.
 
     Parameters
@@ -126,7 +126,7 @@ class AttentionCall(Struct, frozen=True, eq=False):
     scaling: float = 1.0
     arguments: dict[str, Any] = {}
     context: Tensor | None = None
-    cuts: Mapping[int, HeadCut] = {}
+    cuts: Mapping[int, MaskedEdges] = {}
     recompute_weights: Callable[[], Tensor] | None = None
     sample: WeightSample | None = None
     is_continuation: bool = False
@@ -265,8 +265,8 @@ class _RecordingSession:
         if module not in self.names:
             return eager(module, query, key, value, attention_mask, **arguments)
         name, ranks = self.names[module], self.ranks
-        cuts = local_heads(self.cuts.get(name, {}), ranks, query.shape[1])
-        edits = local_heads(self.edits.get(name, {}), ranks, query.shape[1])
+        cuts = select_local_heads(self.cuts.get(name, {}), ranks, query.shape[1])
+        edits = select_local_heads(self.edits.get(name, {}), ranks, query.shape[1])
         mask = attention_mask
         if cuts:
             try:
@@ -486,7 +486,7 @@ def _wrap_attention_interface() -> None:
     AttentionInterface.get_interface = get_interface
 
 
-def local_heads(
+def select_local_heads(
     by_head: Mapping[int, Given], ranks: ModelProcessGroup, count: int
 ) -> Mapping[int, Given]:
     """Return the values for the heads of this process, by local head number."""
@@ -504,7 +504,7 @@ def apply_edit(context: Tensor, edit: ContextEdit) -> Tensor:
 
 
 def _with_cuts(
-    mask: Tensor | None, cuts: Mapping[int, HeadCut], query: Tensor, key: Tensor
+    mask: Tensor | None, cuts: Mapping[int, MaskedEdges], query: Tensor, key: Tensor
 ) -> Tensor:
     """Return the mask with the cut edges of each head added, [batch, head, query, key].
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from visualizer.attention.cached_tensor import float64_on_cpu
 from visualizer.errors import InputError
 from visualizer.language.sampling import (
-    Sampling,
+    SamplingSettings,
     check_sampling,
     sample_with_seed,
     sampling_probabilities,
@@ -77,7 +77,7 @@ def generate(
     model: OpenedModel,
     text: str,
     steps: int,
-    sampling: Sampling,
+    sampling: SamplingSettings,
     seed: int = 0,
     report_text: Callable[[str], object] | None = None,
     *,
@@ -99,7 +99,7 @@ def generate(
         ``tokens`` if too many tokens are requested; with a field of ``sampling`` if its value is
         invalid.
     """
-    reader = TokenReader(model, text, is_chat=is_chat)
+    reader = NextTokenPredictor(model, text, is_chat=is_chat)
     start = len(reader.words)
     if not 1 <= steps <= MAX_STEPS:
         raise InputError(
@@ -145,7 +145,7 @@ def generate(
     )
 
 
-class TokenReading(Struct, frozen=True, eq=False):
+class NextTokenPrediction(Struct, frozen=True, eq=False):
     """Attention weights of the last token of a text, and the logits of the next token.
 
     Parameters
@@ -167,7 +167,7 @@ class TokenReading(Struct, frozen=True, eq=False):
     cache_bytes: int
 
 
-class TokenReader:
+class NextTokenPredictor:
     """Reader that runs the model on a text and its generated tokens with one key/value cache.
 
     The cache is truncated when another branch begins. A cache that cannot be truncated, because it
@@ -183,14 +183,14 @@ class TokenReader:
     def __init__(
         self, model: OpenedModel, text: str, edits: Edits | None = None, *, is_chat: bool = False
     ) -> None:
-        model.check_generates()
+        model.check_can_generate()
         self._model, self._text = model, model.prepare_text(text, is_chat=is_chat)
         self._given, self.words, _ = model.inputs(text, is_chat=is_chat)
         self._edits = edits or {}
         self._cache: Any = None
         self._read_numbers: list[int] = []
         """Ids of the cached tokens that follow the text."""
-        self._last: TokenReading | None = None
+        self._last: NextTokenPrediction | None = None
         """Result for the last token; None before the first read."""
         self.ends = _end_tokens(model)
         """Ids of the tokens that end a text."""
@@ -206,7 +206,7 @@ class TokenReader:
         """Reject the given number of further tokens if their weights would not fit in memory."""
         self._model.check_memory(len(self.words) + tokens)
 
-    def read(self, numbers: Sequence[int]) -> TokenReading:
+    def read(self, numbers: Sequence[int]) -> NextTokenPrediction:
         """Run the model on the text followed by the tokens with these ids; reuse cached tokens.
 
         Raises
@@ -239,7 +239,7 @@ class TokenReader:
         if wanted:
             rows = {layer: each[:, -1:] for layer, each in rows.items()}
         self._cache, self._read_numbers = cache, wanted
-        self._last = TokenReading(
+        self._last = NextTokenPrediction(
             rows,
             float64_on_cpu(result.logits[0, -1]).numpy(),
             len(self.words) + len(wanted),

@@ -70,7 +70,7 @@ def read_in_chunks(
         If the model's attention cannot be recomputed, or the values for chunks differ from those
         for the whole text.
     """
-    from visualizer.models.whole_text_cache import create_text_cache
+    from visualizer.models.preallocated_cache import create_text_cache
 
     tokens = given[IDS].shape[-1]
     size = chunk or TOKENS_PER_CHUNK

@@ -8,7 +8,7 @@ import torch
 from msgspec import Struct
 
 from visualizer.errors import InputError
-from visualizer.models.attention_recorder import HeadCut, RecordingMethod
+from visualizer.models.attention_recorder import MaskedEdges, RecordingMethod
 from visualizer.models.model_source import describe_heads
 from visualizer.models.recorded_runs import number_calls
 from visualizer.models.text_model import PIXELS_ARGUMENT
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         ContextEdits,
         EdgeCuts,
     )
-    from visualizer.models.forward import Forward
+    from visualizer.models.forward_runner import ForwardRunner
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.text_model import TextModel
 
@@ -46,7 +46,7 @@ class _AttentionHeads(Struct, frozen=True):
 class EditableHeads:
     """The attention heads of each layer of a model."""
 
-    def __init__(self, model: TextModel, forward: Forward) -> None:
+    def __init__(self, model: TextModel, forward: ForwardRunner) -> None:
         self._model, self._forward = model, forward
         self._layers: dict[int, _AttentionHeads] | None = None
 
@@ -91,12 +91,12 @@ class EditableHeads:
             return {}
         if tokens is None:
             tokens = given["input_ids"].shape[-1]
-        found: dict[str, dict[int, HeadCut]] = {}
+        found: dict[str, dict[int, MaskedEdges]] = {}
         for (layer, head), cells in cuts.items():
             module = self._module_of(given, layer, head)
             if within := [cell for cell in cells if min(cell) >= 0 and max(cell) < tokens]:
                 queries, keys = zip(*within, strict=True)
-                cut = HeadCut(queries, keys, describe_heads(((layer, head),)))
+                cut = MaskedEdges(queries, keys, describe_heads(((layer, head),)))
                 found.setdefault(module, {})[head] = cut
         return found
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from visualizer.models.editable_heads import Cuts, Edits
     from visualizer.models.image_preparation import PreparedImage
     from visualizer.models.model_source import HeadEdit, LayerAndHead
-    from visualizer.models.opened_model import OpenedModel, UneditedReading
+    from visualizer.models.opened_model import OpenedModel, UneditedForwardResult
     from visualizer.progress import Progress
 
     GivenOf = Callable[[str], tuple[Mapping[str, Any], tuple[str, ...], tuple[str, ...]]]
@@ -99,7 +99,7 @@ def image_context_edits(
 
 
 def _create_context_edit(
-    text: str, edit: HeadEdit, given: GivenOf, read_plainly: Callable[[str], UneditedReading]
+    text: str, edit: HeadEdit, given: GivenOf, read_plainly: Callable[[str], UneditedForwardResult]
 ) -> ContextEdit:
     if edit.kind is HeadEditKind.OFF:
         return 0.0
@@ -111,7 +111,7 @@ def _create_context_edit(
     return _unedited_context_vectors(read_plainly(edit.text), edit.place)
 
 
-def _unedited_context_vectors(plain: UneditedReading, place: LayerAndHead) -> torch.Tensor:
+def _unedited_context_vectors(plain: UneditedForwardResult, place: LayerAndHead) -> torch.Tensor:
     """Return the context vectors of a head without edits, [query, d_value]."""
     if plain.is_long:
         raise InputError("edits", TEXT_TOO_LONG_ERROR)

@@ -37,12 +37,12 @@ from visualizer.models.model_folder import (
     size_limit,
 )
 from visualizer.models.model_path import COMMIT_PATTERN, REPOSITORY_PATTERN
-from visualizer.models.repository_download import RepositoryFile, RepositoryOffer
+from visualizer.models.repository_download import DownloadPlan, RepositoryFile
 from visualizer.progress import no_progress
 from visualizer.storage import atomic_file
 from visualizer.storage.file_lock import FileLock
-from visualizer.storage.link_safe_folder import LinkSafeFile
 from visualizer.storage.program_folders import free_bytes
+from visualizer.storage.symlink_safe_folder import SymlinkSafeFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -156,7 +156,7 @@ def look_up_repository(
     cache: Path,
     environment: Mapping[str, str] = os.environ,
     progress: Progress = no_progress,
-) -> RepositoryOffer:
+) -> DownloadPlan:
     """List a repository's files, and check that those missing from the cache fit on the disk.
 
     Parameters
@@ -191,11 +191,11 @@ def look_up_repository(
         raise _download_error(
             f"{name} needs {space}. Free some space, or set HF_HUB_CACHE to another folder."
         )
-    return RepositoryOffer(name, commit, files, folder, missing, free)
+    return DownloadPlan(name, commit, files, folder, missing, free)
 
 
 def download_model(
-    offer: RepositoryOffer, progress: Progress, environment: Mapping[str, str] = os.environ
+    offer: DownloadPlan, progress: Progress, environment: Mapping[str, str] = os.environ
 ) -> Path:
     """Download the missing files, and return the model's folder.
 
@@ -355,7 +355,7 @@ def _download_file(
     environment: Mapping[str, str],
 ) -> None:
     """Download a file, resuming an earlier download."""
-    incomplete = LinkSafeFile.at(blobs / f"{file.blob}.incomplete")
+    incomplete = SymlinkSafeFile.at(blobs / f"{file.blob}.incomplete")
     with os.fdopen(incomplete.open_descriptor(os.O_RDWR | os.O_CREAT, 0o644), "r+b") as out:
         part = _PartialFile(out, file, report)
         if part.size < file.size:

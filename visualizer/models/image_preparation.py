@@ -71,7 +71,7 @@ def prepare_image(
     """
     image = decode_image(path, expected_hash)
     pixels = _preprocess_image(image, processor, path.name)
-    special = _special_names(model)
+    special = _special_token_names(model)
     high, wide = _patch_size(model) or (0, 0)
     rows, columns = (pixels.shape[-2] // high, pixels.shape[-1] // wide) if high else (0, 0)
     places = [f"row {at + 1}, column {to + 1}" for at in range(rows) for to in range(columns)]
@@ -115,7 +115,7 @@ def _visible_image(image: Image.Image, processor: Any, pixels: Tensor) -> np.nda
     return np.ascontiguousarray(whole.permute(1, 2, 0).numpy())
 
 
-def _special_names(model: nn.Module) -> list[str]:
+def _special_token_names(model: nn.Module) -> list[str]:
     """Return names for the tokens that a model places before the patches."""
     names = []
     for path, vectors in model.named_parameters():

@@ -21,8 +21,8 @@ from visualizer.language.run_folder import (
 )
 from visualizer.language.training_settings import LAYERED_MODELS, MODEL_TITLES
 from visualizer.optional_packages import is_installed
-from visualizer.storage.json_coding import DamagedError
-from visualizer.storage.link_safe_folder import LinkSafeFile
+from visualizer.storage.json_codec import DamagedFileError
+from visualizer.storage.symlink_safe_folder import SymlinkSafeFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +45,7 @@ class LabModelFiles(Struct, frozen=True):
 
     path: Path
     metadata: RunMetadata
-    weights: LinkSafeFile
+    weights: SymlinkSafeFile
     is_checkpoint: bool
 
     @property
@@ -109,8 +109,8 @@ def find_lab_model(path: Path) -> LabModelFiles:
 def _find_in_folder(path: Path) -> LabModelFiles:
     folder = RunFolder(path)
     metadata, snapshots = folder.read_metadata(), folder.snapshots()
-    if folder.checkpoint.exists():
-        return LabModelFiles(path, metadata, folder.checkpoint, is_checkpoint=True)
+    if folder.checkpoint_file.exists():
+        return LabModelFiles(path, metadata, folder.checkpoint_file, is_checkpoint=True)
     if snapshots:
         return LabModelFiles(path, metadata, folder.snapshot(snapshots[-1]), is_checkpoint=False)
     raise InputError("folder", f"The training run in {path} has not saved any weights yet.")
@@ -122,17 +122,17 @@ def _find_in_file(path: Path) -> LabModelFiles:
     try:
         found = json.loads(header[CHECKPOINT if is_checkpoint else WEIGHTS])
         metadata = metadata_from_json(found["run"] if is_checkpoint else found)
-    except DamagedError as error:
+    except DamagedFileError as error:
         raise InputError("model", f"{damaged}: its run {error}") from error
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError("model", f"{damaged}, or was not saved by the language lab.") from error
-    return LabModelFiles(path, metadata, LinkSafeFile.at(path), is_checkpoint)
+    return LabModelFiles(path, metadata, SymlinkSafeFile.at(path), is_checkpoint)
 
 
 def _read_metadata(path: Path) -> dict[str, str]:
     """Return the metadata of a ``.safetensors`` file; empty if it cannot be read."""
     try:
-        with LinkSafeFile.at(path).open(MAX_CHECKPOINT_BYTES) as file:
+        with SymlinkSafeFile.at(path).open(MAX_CHECKPOINT_BYTES) as file:
             length = int.from_bytes(file.read(8), "little")
             header = json.loads(file.read(length)) if length <= MAX_HEADER_BYTES else {}
         found = header["__metadata__"]

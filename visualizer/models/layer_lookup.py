@@ -87,7 +87,7 @@ def list_head_rows(runs: Iterable[LayerGroupRun]) -> list[dict[str, float]]:
     for each in runs:
         run = each.run
         texts = () if each.group.is_cross else run.compared_texts
-        measures = run.trace.measured(Role.WEIGHTS, texts)
+        measures = run.trace.head_measures(Role.WEIGHTS, texts)
         for at, layer in enumerate(each.group.layers):
             for head in range(run.trace.spec.heads):
                 place = (at, head) if run.trace.axes else (head,)

@@ -27,7 +27,7 @@ from visualizer.attention.layer_operations import (
     RotaryPosition,
     ScaledVector,
 )
-from visualizer.attention.layer_stages import StageStep
+from visualizer.attention.layer_stages import LayerStageSpec
 from visualizer.attention.roles import Role
 from visualizer.models.attention_recognition import (
     KEPT_SHARE_KEY,
@@ -37,7 +37,7 @@ from visualizer.models.attention_recognition import (
 from visualizer.models.feed_forward_recognition import FeedForwardRecognizer
 from visualizer.models.layer_recorder import layer_path
 from visualizer.models.layer_values import (
-    LayerPass,
+    LayerRecording,
     RoutedExperts,
     StageReader,
     are_equal,
@@ -72,7 +72,7 @@ ModuleStep = NormLayer | LinearLayer | ExpertMixture | ScaledVector
 """Steps that refer to one module per layer."""
 
 
-class KnownLayers(Struct, frozen=True, eq=False):
+class RecognizedLayers(Struct, frozen=True, eq=False):
     """The recognized computation of several layers of the same kind; valid for any text.
 
     Parameters
@@ -87,14 +87,14 @@ class KnownLayers(Struct, frozen=True, eq=False):
         Module path of each layer.
     """
 
-    steps: dict[str, StageStep]
+    steps: dict[str, LayerStageSpec]
     readers: tuple[dict[str, StageReader], ...]
     weights: dict[str, Tensor]
     experts: dict[str, RoutedExperts]
     paths: tuple[str, ...]
 
 
-LayerStages = tuple[dict[str, "Tensor"], dict[str, StageStep], dict[str, "Tensor"]]
+LayerStages = tuple[dict[str, "Tensor"], dict[str, LayerStageSpec], dict[str, "Tensor"]]
 """Stages of several layers of the same kind, for one text: their values, [layer, head, token,
 d_head] or [layer, token, column], on the CPU; how they are computed; and the parameters used,
 including the angles of rotary embeddings."""
@@ -105,7 +105,7 @@ def infer_layers(
     calls: Sequence[AttentionCall],
     layers: Sequence[int],
     module_calls: Mapping[str, ModuleCall],
-) -> KnownLayers | None:
+) -> RecognizedLayers | None:
     """Infer what the layers compute around their attention; return None if nothing is recognized.
 
     Stages that some layers lack are left out.
@@ -131,14 +131,14 @@ def infer_layers(
     }
     weights = {name: each for one in recorded for name, each in one.weights.items()}
     stream = _find_stream_sources(model, layers, [one.layer_pass for one in recorded], module_calls)
-    steps[Role.RESIDUAL] = StageStep(stream)
+    steps[Role.RESIDUAL] = LayerStageSpec(stream)
     if stream.embedded:
         paths = [path for path, _ in stream.embedded.tables]
         for path in (*paths, *(stream.embedded.norm.modules if stream.embedded.norm else ())):
             weights |= own_weights(model.get_submodule(path), path)
     readers = tuple({name: one.readers[name] for name in names} for one in recorded)
     experts = {path: each for one in recorded for path, each in one.experts.items()}
-    return KnownLayers(steps, readers, weights, experts, tuple(one.path for one in recorded))
+    return RecognizedLayers(steps, readers, weights, experts, tuple(one.path for one in recorded))
 
 
 def _recognize_layer(
@@ -154,7 +154,7 @@ def _recognize_layer(
 
 
 def infer_text_layers(
-    known: KnownLayers,
+    known: RecognizedLayers,
     calls: Sequence[AttentionCall],
     layers: Sequence[int],
     module_calls: Mapping[str, ModuleCall],
@@ -173,17 +173,17 @@ def infer_text_layers(
     StepMismatchError
         If the model computed something else for this text.
     """
-    tensors = _collect_values(known, [LayerPass(call, module_calls) for call in calls])
+    tensors = _collect_values(known, [LayerRecording(call, module_calls) for call in calls])
     return tensors, *infer_text_steps(known, calls, layers, module_calls, edits)
 
 
 def infer_text_steps(
-    known: KnownLayers,
+    known: RecognizedLayers,
     calls: Sequence[AttentionCall],
     layers: Sequence[int],
     module_calls: Mapping[str, ModuleCall],
     edits: Mapping[tuple[int, int], float | Tensor] | None = None,
-) -> tuple[dict[str, StageStep], dict[str, Tensor]]:
+) -> tuple[dict[str, LayerStageSpec], dict[str, Tensor]]:
     """Return the steps that compute the stages, and their parameters, as in `LayerStages`.
 
     Only the token ids, the rotary angles and the sizes of vectors are read from the recorded
@@ -193,7 +193,7 @@ def infer_text_steps(
     stream = steps[Role.RESIDUAL].step
     if isinstance(stream, ResidualStream) and stream.embedded:
         embedded = _find_embedded_rows(known, stream.embedded, module_calls)
-        steps[Role.RESIDUAL] = StageStep(replace(stream, embedded=embedded))
+        steps[Role.RESIDUAL] = LayerStageSpec(replace(stream, embedded=embedded))
     if Role.CONCAT in steps:
         at = {layer: place for place, layer in enumerate(layers)}
         heads = frozenset(
@@ -215,13 +215,13 @@ def infer_text_steps(
             weights[f"{ROTARY_KEY}.{kind}"] = torch.stack([turn[at_] for turn in turns])
     if any(isinstance(each.step, LateSink) for each in steps.values()):
         weights[KEPT_SHARE_KEY] = torch.stack(
-            [total_key_weight(LayerPass(call, module_calls)) for call in calls]
+            [total_key_weight(LayerRecording(call, module_calls)) for call in calls]
         )
     weights |= _compute_expert_outputs(known, len(calls), module_calls)
     return steps, weights
 
 
-def _collect_values(known: KnownLayers, passes: list[LayerPass]) -> dict[str, Tensor]:
+def _collect_values(known: RecognizedLayers, passes: list[LayerRecording]) -> dict[str, Tensor]:
     """Collect the values of all stages; raise `StepMismatchError` if shapes differ by layer."""
     each = [collect_layer_values(known, place, one) for place, one in enumerate(passes)]
     try:
@@ -230,7 +230,9 @@ def _collect_values(known: KnownLayers, passes: list[LayerPass]) -> dict[str, Te
         raise StepMismatchError from error  # shapes differ
 
 
-def collect_layer_values(known: KnownLayers, place: int, one: LayerPass) -> dict[str, Tensor]:
+def collect_layer_values(
+    known: RecognizedLayers, place: int, one: LayerRecording
+) -> dict[str, Tensor]:
     """Collect the values of one layer's stages, given its index among the known layers.
 
     Raises
@@ -250,7 +252,7 @@ def collect_layer_values(known: KnownLayers, place: int, one: LayerPass) -> dict
 
 
 def _find_embedded_rows(
-    known: KnownLayers, embedded: EmbeddedTokens, module_calls: Mapping[str, ModuleCall]
+    known: RecognizedLayers, embedded: EmbeddedTokens, module_calls: Mapping[str, ModuleCall]
 ) -> EmbeddedTokens:
     """Find the embedding rows for a text; raise `StepMismatchError` if any are unknown."""
     tables = []
@@ -267,7 +269,7 @@ def _find_embedded_rows(
 
 
 def _compute_expert_outputs(
-    known: KnownLayers, layers: int, module_calls: Mapping[str, ModuleCall]
+    known: RecognizedLayers, layers: int, module_calls: Mapping[str, ModuleCall]
 ) -> dict[str, Tensor]:
     """Return the tensors that the experts of all layers compute for the tokens."""
     outputs: dict[str, Tensor] = {}
@@ -320,13 +322,13 @@ def _fill_missing_steps(found: list[RecordedLayer]) -> None:
                 one.add_identity_rotation(name, source)
 
 
-def _merge_layer_steps(found: list[StageStep], names: list[str]) -> StageStep:
+def _merge_layer_steps(found: list[LayerStageSpec], names: list[str]) -> LayerStageSpec:
     """Return the common step of all layers, or one step per layer if they differ."""
     known = [_with_known_sources(one, names) for one in found]
     plain = [_without_modules(one) for one in known]
     turns = {one.step for one in known if isinstance(one.step, RotaryPosition) and one.step.pairs}
     if len(turns) > 1:  # a trace contains the angles of only one rotation
-        return StageStep()
+        return LayerStageSpec()
     most = max(plain, key=lambda each: (plain.count(each), each.step is not None))
     common = known[plain.index(most)]
     if isinstance(common.step, ModuleStep):
@@ -337,25 +339,25 @@ def _merge_layer_steps(found: list[StageStep], names: list[str]) -> StageStep:
     return replace(common, by_layer=tuple(_repeat_module_path(one, len(known)) for one in known))
 
 
-def _with_known_sources(found: StageStep, names: list[str]) -> StageStep:
+def _with_known_sources(found: LayerStageSpec, names: list[str]) -> LayerStageSpec:
     """Return the step if all its inputs are known; otherwise, an unknown step."""
     is_known = found.step is not None and {*found.reads} <= {*names, Role.CONTEXT}
-    return found if is_known else StageStep()
+    return found if is_known else LayerStageSpec()
 
 
-def _repeat_module_path(found: StageStep, layers: int) -> StageStep:
+def _repeat_module_path(found: LayerStageSpec, layers: int) -> LayerStageSpec:
     """Repeat the module path for every layer, so that it can be looked up by layer index."""
     if isinstance(found.step, ModuleStep):
         return replace(found, step=replace(found.step, modules=found.step.modules * layers))
     return found
 
 
-def _module_path(found: StageStep) -> str:
+def _module_path(found: LayerStageSpec) -> str:
     step = found.step
     return step.modules[0] if isinstance(step, ModuleStep) else ""
 
 
-def _without_modules(found: StageStep) -> StageStep:
+def _without_modules(found: LayerStageSpec) -> LayerStageSpec:
     """Return a step without its modules and with a rounded factor, since these differ by layer."""
     step = found.step
     if isinstance(step, NormLayer | ExpertMixture | ScaledVector):
@@ -369,7 +371,7 @@ def _without_modules(found: StageStep) -> StageStep:
 def _find_stream_sources(
     model: nn.Module,
     layers: Sequence[int],
-    passes: list[LayerPass],
+    passes: list[LayerRecording],
     module_calls: Mapping[str, ModuleCall],
 ) -> ResidualStream:
     """Determine for each layer whether its input is the result of the previous layer."""

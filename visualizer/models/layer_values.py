@@ -25,7 +25,7 @@ FACTOR_TOLERANCE = 1e-6
 """Relative tolerance within which one tensor is considered a multiple of another."""
 
 
-class LayerPass(Struct, eq=False):
+class LayerRecording(Struct, eq=False):
     """Recorded values of one layer, and the stages that were found in them.
 
     Parameters
@@ -48,7 +48,7 @@ class LayerPass(Struct, eq=False):
         return found
 
 
-StageReader = Callable[[LayerPass], "Tensor"]
+StageReader = Callable[[LayerRecording], "Tensor"]
 """Returns the values of a stage in a forward pass."""
 
 
@@ -151,7 +151,7 @@ def heads_reader(path: str, first: Sequence[int], width: int) -> StageReader:
     """Return a reader of a module's result, divided into heads by their first columns."""
     columns = [start + at for start in first for at in range(width)]
 
-    def numbers(at: LayerPass) -> Tensor:
+    def numbers(at: LayerRecording) -> Tensor:
         picked = at.module_vectors(path, is_input=False)[:, columns]
         return picked.reshape(len(picked), len(first), width).transpose(0, 1)
 
@@ -165,7 +165,7 @@ def latent_keys_reader(
     heads = heads_reader(path, first, own)
     others = columns_reader(shared_path, start, shared)
 
-    def numbers(at: LayerPass) -> Tensor:
+    def numbers(at: LayerRecording) -> Tensor:
         each = heads(at)
         return torch.cat([each, others(at).expand(len(each), -1, -1)], -1)
 
@@ -178,7 +178,7 @@ def head_norm_reader(
     """Return a reader of the input or result of a head norm, for each query head."""
     picked = [*shared]
 
-    def numbers(at: LayerPass) -> Tensor:
+    def numbers(at: LayerRecording) -> Tensor:
         each = at.module_calls[path]
         by_head = head_vectors(each.given if is_input else each.result, heads, width)
         assert by_head is not None
@@ -199,7 +199,7 @@ def gated_context_reader(path: str, first: Sequence[int], width: int) -> StageRe
     return lambda at: gates_of(at).sigmoid() * unedited_context(at)
 
 
-def unedited_context(at: LayerPass) -> Tensor:
+def unedited_context(at: LayerRecording) -> Tensor:
     """Return the weighted sum of the values, before edits."""
     values = at.call.values
     assert values is not None
@@ -207,7 +207,7 @@ def unedited_context(at: LayerPass) -> Tensor:
     return at.call.read_weights()[0].to(each.dtype) @ each
 
 
-def total_key_weight(at: LayerPass) -> Tensor:
+def total_key_weight(at: LayerRecording) -> Tensor:
     """Return the total weight of the keys in a softmax that includes the sink, [head, query]."""
     call = at.call
     assert call.queries is not None
@@ -223,12 +223,12 @@ def total_key_weight(at: LayerPass) -> Tensor:
     return kept.to(call.queries.dtype).to(call.queries.device)
 
 
-def context_with_sinks(at: LayerPass) -> Tensor:
+def context_with_sinks(at: LayerRecording) -> Tensor:
     """Return the context vectors multiplied by `total_key_weight`, before edits."""
     return total_key_weight(at)[..., None] * unedited_context(at)
 
 
-def concatenated_heads(at: LayerPass) -> Tensor:
+def concatenated_heads(at: LayerRecording) -> Tensor:
     """Return the concatenated outputs of the heads."""
     assert at.call.context is not None
     return at.call.context[0].flatten(1)
@@ -242,7 +242,7 @@ def scaled_reader(name: str, factor: float | Tensor) -> StageReader:
 def sum_reader(*names: str) -> StageReader:
     """Return a reader of the sum of stages, which are added in the given order."""
 
-    def numbers(at: LayerPass) -> Tensor:
+    def numbers(at: LayerRecording) -> Tensor:
         first, *others = names
         total = at.tensors[first]
         for name in others:

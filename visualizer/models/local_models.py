@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class ListedModel(Struct, frozen=True):
+class LocalModelEntry(Struct, frozen=True):
     """A model in a cache, as it is shown in a list.
 
     Parameters
@@ -46,7 +46,7 @@ class ListedModel(Struct, frozen=True):
     notice: str = ""
 
 
-def list_models(cache: Path) -> tuple[ListedModel, ...]:
+def list_models(cache: Path) -> tuple[LocalModelEntry, ...]:
     """List the models in a cache by name; empty if the folder does not exist."""
     repositories = (
         folder for folder in list_folders(cache) if folder.name.startswith(CACHE_PREFIX)
@@ -56,17 +56,17 @@ def list_models(cache: Path) -> tuple[ListedModel, ...]:
     return tuple(sorted(listed, key=lambda model: model.name.casefold()))
 
 
-def _describe_model(path: Path) -> ListedModel:
+def _describe_model(path: Path) -> LocalModelEntry:
     name = "".join(each if each.isprintable() else "�" for each in model_name(path))
     try:
         folder = read_model_folder(path, has_fingerprint=False)
     except InputError as refused:
-        return ListedModel(
+        return LocalModelEntry(
             name, path, bytes=_folder_bytes(path), unavailable_reason=refused.sentence
         )
     except OSError:  # it is being changed or deleted
-        return ListedModel(name, path, unavailable_reason="Cannot read the model’s files.")
-    return ListedModel(
+        return LocalModelEntry(name, path, unavailable_reason="Cannot read the model’s files.")
+    return LocalModelEntry(
         name,
         path,
         folder.kind,

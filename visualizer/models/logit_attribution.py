@@ -128,7 +128,7 @@ def logit_parts(
     )
 
 
-class LensReading(Struct, frozen=True, eq=False):
+class LogitLensPredictions(Struct, frozen=True, eq=False):
     """Next-token predictions of the logit lens after each layer, the most likely token first.
 
     Parameters
@@ -152,7 +152,7 @@ def logit_lens(
     edits: Edits | None = None,
     cuts: Cuts | None = None,
     progress: Progress = no_progress,
-) -> LensReading:
+) -> LogitLensPredictions:
     """Apply the logit lens: predict the next token after each layer, at every position.
 
     The final norm and the unembedding are applied to the residual stream after each layer. For the
@@ -181,7 +181,7 @@ def logit_lens(
         with model.forward.lock:  # other threads may have hooks on these modules
             predictions.append(_most_likely_tokens(lambda part: matrix(last(part)), stream, count))
     numbers, shares = (torch.stack(each).numpy() for each in zip(*predictions, strict=True))
-    return LensReading(layers, numbers, shares)
+    return LogitLensPredictions(layers, numbers, shares)
 
 
 def _most_likely_tokens(
@@ -199,7 +199,7 @@ def _most_likely_tokens(
 
 def _check_supported(model: OpenedModel, spread: Collection[Parallelism]) -> None:
     """Reject a model that predicts no next token or that is split in one of the given ways."""
-    model.check_generates()
+    model.check_can_generate()
     if model.ranks.parallelism in spread:
         raise InputError("model", DISTRIBUTED_MODEL_ERROR.format(name=model.folder.name))
 

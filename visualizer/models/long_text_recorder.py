@@ -27,7 +27,7 @@ from visualizer.attention.blockwise_captured_run import (
 from visualizer.attention.captured_attention import LayerMask
 from visualizer.attention.masks import MaskingSpec, allowed_cells, allowed_key_range
 from visualizer.attention.spec import MaskKind
-from visualizer.models.attention_recorder import apply_edit, local_heads, replace_attention
+from visualizer.models.attention_recorder import apply_edit, replace_attention, select_local_heads
 from visualizer.models.long_text_vectors import allocate_vectors
 from visualizer.models.model_ranks import SINGLE_RANK
 from visualizer.models.recognition_errors import UnsupportedAttentionError
@@ -456,7 +456,7 @@ def _attend_and_record(
 
     context, logarithms = _compute_and_check(call, attend_eagerly, mask)
     output = context[None]  # text query head d_value
-    edits = local_heads(recording.edits.get(name, {}), recording.ranks, query.shape[1])
+    edits = select_local_heads(recording.edits.get(name, {}), recording.ranks, query.shape[1])
     for head, edit in edits.items():
         own_part = _slice_edit(edit, call)
         output[:, :, head] = apply_edit(output[:, :, head], own_part)

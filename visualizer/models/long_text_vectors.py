@@ -17,7 +17,7 @@ from visualizer.attention.run import USABLE_MEMORY_SHARE
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError, system_error_reason
 from visualizer.format import format_size
-from visualizer.progress import context_value
+from visualizer.progress import set_context_variable
 from visualizer.storage.program_folders import cache_folder, free_bytes, is_memory_backed
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def allocate_vectors(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
 
 def store_vectors_in(file: TensorFile | None) -> AbstractContextManager[None]:
     """Store the vectors that are allocated within the context in a file, or in memory."""
-    return context_value(_CURRENT_FILE, file)
+    return set_context_variable(_CURRENT_FILE, file)
 
 
 def reserve_vector_file(bytes_of_token: int, tokens: int) -> TensorFile | None:

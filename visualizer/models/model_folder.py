@@ -107,7 +107,7 @@ def _list_files(folder: Path) -> Iterator[Path]:
         raise InputError("model", sentence) from error
 
 
-def check_counts(config: Mapping[str, Any]) -> None:
+def check_config_counts(config: Mapping[str, Any]) -> None:
     """Reject a configuration with more values, layers or classes than a real model has."""
     if sum(1 for _ in _nested_values(config)) > MAX_VALUES:
         raise InputError(
@@ -380,7 +380,7 @@ def _read_config(path: Path) -> dict[str, Any]:
             "model",
             "config.json names weights files other than model.safetensors, which is not supported.",
         )
-    check_counts(config)
+    check_config_counts(config)
     return config
 
 
@@ -563,6 +563,6 @@ def _parse_tensor(name: str, described: Mapping[str, Any]) -> TensorHeader:
     return TensorHeader(name, kind, tuple(shape), end - begin)
 
 
-def positive_int(value: object) -> int:
+def positive_int_or_zero(value: object) -> int:
     """Return a configuration value if it is a positive integer; otherwise, return 0."""
     return value if isinstance(value, int) and value > 0 else 0

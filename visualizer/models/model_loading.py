@@ -39,7 +39,7 @@ from visualizer.models.model_folder import (
     ModelFolder,
     check_image_config,
     parameter_bytes,
-    positive_int,
+    positive_int_or_zero,
     read_model_folder,
 )
 from visualizer.models.model_ranks import (
@@ -135,7 +135,7 @@ def load_model(
         if not folder.kind:
             sentence = f"The config.json of {folder.name} does not specify a model_type."
         raise InputError("model", sentence)
-    read.check()
+    read.report()
     being_read = BackgroundTokenizer(folder) if folder.has_tokenizer else None
     stack, placed, types = "", dict[str, Any](), getattr(torch, dtype)
     with _silence_libraries():
@@ -143,7 +143,7 @@ def load_model(
             config = _load_config(folder)
             kind = _model_class(transformers, folder, config)
             check_main_input(folder.name, kind.main_input_name)
-            on_meta = build_meta_model(kind, config, folder, types, read.check)
+            on_meta = build_meta_model(kind, config, folder, types, read.report)
             buffers = sum(each.nbytes for each in on_meta.buffers())
             needed = needed + buffers if is_from_disk else max(needed, model_bytes(on_meta))
             _check_room(folder, needed, where, dtype, ranks, is_from_disk=is_from_disk)
@@ -156,7 +156,7 @@ def load_model(
         settings = {"config": config, "dtype": types} | ranks.settings() | placed
         model = _load_weights(kind, folder, where, read, settings).eval()
         on_disk = DiskLayers(folder.name, model, stack) if stack else None
-    tokenizer = being_read.result(read.check) if being_read else None
+    tokenizer = being_read.result(read.report) if being_read else None
     return LoadedModel(folder, model, tokenizer, where, ranks, on_disk)
 
 
@@ -206,8 +206,8 @@ def _ranks_for(folder: ModelFolder, parallelism: Parallelism, device: Device) ->
     require_package("accelerate", "Splitting a model across processes")
     with _explain_errors(folder):
         config = _load_config(folder).get_text_config()
-    heads = positive_int(getattr(config, "num_attention_heads", 0)) or 1
-    key_heads = positive_int(getattr(config, "num_key_value_heads", 0)) or heads
+    heads = positive_int_or_zero(getattr(config, "num_attention_heads", 0)) or 1
+    key_heads = positive_int_or_zero(getattr(config, "num_key_value_heads", 0)) or heads
     count = process_count()
     plan = getattr(config, "base_model_tp_plan", None) or {}
     is_by_heads = parallelism is Parallelism.TENSOR and any("q_proj" in name for name in plan)
@@ -216,7 +216,7 @@ def _ranks_for(folder: ModelFolder, parallelism: Parallelism, device: Device) ->
             f"{folder.name} has {key_heads} key heads per layer, which cannot be divided evenly"
         )
         raise InputError("model", f"{sentence} among {count} processes.")
-    layers = positive_int(getattr(config, "num_hidden_layers", 0)) or 1
+    layers = positive_int_or_zero(getattr(config, "num_hidden_layers", 0)) or 1
     if parallelism is Parallelism.PIPELINE and layers < count:
         sentence = f"{folder.name} has only {layers} layers for {count} processes."
         raise InputError("model", f"{sentence} Start at most {layers} processes.")
@@ -301,7 +301,7 @@ def _load_weights(
     settings: Mapping[str, Any],
 ) -> Any:
     with _explain_errors(folder):
-        with read.reported():
+        with read.count_loaded_weights():
             model, found = kind.from_pretrained(
                 str(folder.path),
                 local_files_only=True,
@@ -360,13 +360,13 @@ class WeightProgress:
         self._progress, self._parameters, self._bytes = progress, max(1, parameters), bytes_
         self._read = 0
 
-    def check(self) -> None:
+    def report(self) -> None:
         """Report the progress; the callback may cancel by raising an exception."""
         read = min(self._read, self._parameters)
         self._progress(self._bytes * read // self._parameters, self._bytes)
 
     @contextmanager
-    def reported(self) -> Iterator[None]:
+    def count_loaded_weights(self) -> Iterator[None]:
         """Count the weights that transformers loads on this thread within the context."""
         logging: Any = importlib.import_module("transformers.utils.logging")
         set_hook = getattr(logging, "set_tqdm_hook", None)
@@ -396,7 +396,7 @@ class WeightProgress:
                     tensor = part.result()
                     if isinstance(tensor, torch.Tensor) and not is_memory_mapped(tensor):
                         self._add_loaded(tensor)
-            self.check()
+            self.report()
             yield name, parts
 
     def copy_to(self, model: torch.nn.Module, device: str) -> None:
@@ -415,7 +415,7 @@ class WeightProgress:
                     tensor.data = tensor.data.to(device, copy=True)
                 if is_mapped:
                     self._add_loaded(tensor)
-                    self.check()
+                    self.report()
         if not any(tensor.is_meta for tensor in model.parameters()):
             model.to(device)
 

@@ -112,7 +112,7 @@ def find_model_folder(path: Path, environment: Mapping[str, str] = os.environ) -
             return found
         name = repository_name(whole)
         raise InputError(
-            "model", f"The cache contains no snapshot of {name}. {_download_instructions(name)}"
+            "model", f"The cache contains no snapshot of {name}. {_repository_instructions(name)}"
         )
     if path.is_dir():
         return path
@@ -134,7 +134,7 @@ def find_model_folder(path: Path, environment: Mapping[str, str] = os.environ) -
     sentence = (
         f"Model not found: “{path}” is neither a folder in {Path.cwd()} nor a model in {cache}."
     )
-    raise InputError("model", f"{sentence} {_download_instructions(path.as_posix())}")
+    raise InputError("model", f"{sentence} {_repository_instructions(path.as_posix())}")
 
 
 def broken_link_message(path: Path) -> str:
@@ -146,10 +146,10 @@ def broken_link_message(path: Path) -> str:
 def download_instructions(folder: Path) -> str:
     """Return instructions for completing the files of a folder."""
     name = repository_name(folder)
-    return _download_instructions(name) if name else "Copy or download the model again."
+    return _repository_instructions(name) if name else "Copy or download the model again."
 
 
-def _download_instructions(name: str) -> str:
+def _repository_instructions(name: str) -> str:
     return (
         f"Download it with File > Open a model…, or with “hf download {name}”. Complete files are "
         "kept."

@@ -18,9 +18,9 @@ from visualizer.attention.saved_numbers import mark_patches
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.models.editable_heads import EditableHeads
-from visualizer.models.forward import create_forward
+from visualizer.models.forward_runner import create_forward
 from visualizer.models.image_preparation import PreparedImage, prepare_image
-from visualizer.models.long_text_reading import LongTextReader
+from visualizer.models.long_text_runner import LongTextRunner
 from visualizer.models.model_loading import load_image_processor, load_model
 from visualizer.models.model_ranks import Parallelism
 from visualizer.models.recognition_errors import StepMismatchError, UnsupportedAttentionError
@@ -33,9 +33,9 @@ from visualizer.models.recorded_runs import (
     group_calls,
     number_calls,
 )
-from visualizer.models.surrounding_stages import SurroundingStages
+from visualizer.models.surrounding_stages import SurroundingStageRecorder
 from visualizer.models.text_model import PIXELS_ARGUMENT, TextModel
-from visualizer.progress import no_progress, part_progress_context
+from visualizer.progress import no_progress, report_part_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,7 +58,7 @@ CUTS_UNAVAILABLE_ERROR = "Edges cannot be cut in a text this long."
 WHOLE_WEIGHTS_ERROR = "All attention weights would have to be kept in memory:"
 
 
-class TextReading(Struct, frozen=True, eq=False):
+class ForwardResult(Struct, frozen=True, eq=False):
     """Result of one forward pass over a text or an image.
 
     Parameters
@@ -80,13 +80,13 @@ class TextReading(Struct, frozen=True, eq=False):
     changes: Mapping[int, np.ndarray] = {}
 
 
-class UneditedReading(Struct, frozen=True, eq=False):
+class UneditedForwardResult(Struct, frozen=True, eq=False):
     """Result of a forward pass without edits.
 
     Parameters
     ----------
     next_token : Tensor or None
-        As in `TextReading`.
+        As in `ForwardResult`.
     contexts : mapping
         The context vectors of all heads, by layer, [query, head, d_value].
     weights : mapping
@@ -116,11 +116,11 @@ class OpenedModel(TextModel):
         model = TextModel(loaded)
         self.forward = create_forward(model)
         self.heads = EditableHeads(model, self.forward)
-        self.long_texts = LongTextReader(model, self.forward, self.heads)
-        self._stages = SurroundingStages(model, self.forward)
+        self.long_texts = LongTextRunner(model, self.forward, self.heads)
+        self._stages = SurroundingStageRecorder(model, self.forward)
         self._image_processor: Any = None
         """The image processor of transformers; None until the first image is prepared."""
-        self._plain: dict[tuple[str, str, bool], UneditedReading] = {}
+        self._plain: dict[tuple[str, str, bool], UneditedForwardResult] = {}
         """Recent results of unedited passes, keyed by text, second text and ``is_chat``."""
 
     def attend(
@@ -201,7 +201,7 @@ class OpenedModel(TextModel):
         edits: Edits | None = None,
         cuts: Cuts | None = None,
         kept: PartsToKeep = KEEP_ALL_PARTS,
-    ) -> TextReading:
+    ) -> ForwardResult:
         """Run the model once on an image, with optional head edits and cut edges as in `read`.
 
         Raises
@@ -214,12 +214,12 @@ class OpenedModel(TextModel):
         runs, _ = self._attend((given, image.names, ()), edits or {}, cuts or {}, kept)
         runs = tuple(_with_patches(each, image) for each in runs)
         if not (edits or cuts):
-            return TextReading(runs, None, None)
-        return TextReading(
+            return ForwardResult(runs, None, None)
+        return ForwardResult(
             runs, None, None, _weight_distances(runs, self.read_unedited_image(image))
         )
 
-    def read_unedited_image(self, image: PreparedImage) -> UneditedReading:
+    def read_unedited_image(self, image: PreparedImage) -> UneditedForwardResult:
         """Run the model without edits on an image, or return the cached result."""
         given = {PIXELS_ARGUMENT: image.pixels}
         return self._cached_plain_reading((PIXELS_ARGUMENT, image.key, False), lambda: given)
@@ -233,7 +233,7 @@ class OpenedModel(TextModel):
         *,
         is_chat: bool = False,
         by_blocks: bool = False,
-    ) -> TextReading:
+    ) -> ForwardResult:
         """Run the model on a text once, for its attention and its next-token prediction.
 
         Parameters
@@ -256,18 +256,18 @@ class OpenedModel(TextModel):
         is_changed = bool(edits or cuts)
         is_known = (text, second or "", is_chat) in self._plain
         parts = 2 if is_changed and not is_known else 1
-        with part_progress_context(0, parts):
+        with report_part_progress(0, parts):
             runs, result = attend(given, edits or {}, cuts or {})
         logs = self._next_token_logs(result)
         if not is_changed:
-            return TextReading(runs, logs, logs)
-        with part_progress_context(1, parts):
+            return ForwardResult(runs, logs, logs)
+        with report_part_progress(1, parts):
             plain = self.read_unedited_text(text, second, is_chat=is_chat)
-        return TextReading(runs, logs, plain.next_token, _weight_distances(runs, plain))
+        return ForwardResult(runs, logs, plain.next_token, _weight_distances(runs, plain))
 
     def read_unedited_text(
         self, text: str, second: str | None = None, *, is_chat: bool = False
-    ) -> UneditedReading:
+    ) -> UneditedForwardResult:
         """Run the model without edits on a text, or return the cached result.
 
         Raises
@@ -281,7 +281,7 @@ class OpenedModel(TextModel):
 
     def _cached_plain_reading(
         self, key: tuple[str, str, bool], given: Callable[[], Mapping[str, Any]]
-    ) -> UneditedReading:
+    ) -> UneditedForwardResult:
         with self.forward.lock:
             known = self._plain.pop(key, None)
             found = known or self._compute_plain_reading(given())
@@ -290,16 +290,16 @@ class OpenedModel(TextModel):
                 del self._plain[next(iter(self._plain))]
         return found
 
-    def _compute_plain_reading(self, given: Mapping[str, Any]) -> UneditedReading:
+    def _compute_plain_reading(self, given: Mapping[str, Any]) -> UneditedForwardResult:
         if PIXELS_ARGUMENT not in given and self.long_texts.is_long(given):
             with suppress(UnsupportedAttentionError):
                 _, result = self.long_texts.read(given, {}, keeps=False)
-                return UneditedReading(self._next_token_logs(result), {}, {}, is_long=True)
-        calls, result = self.calls_by_layer({**given, **self.last_logits_only})
+                return UneditedForwardResult(self._next_token_logs(result), {}, {}, is_long=True)
+        calls, result = self.calls_by_layer({**given, **self.last_logits_arguments})
         contexts = {at: call.context[0] for at, call in calls.items() if call.context is not None}
         is_small = sum(call.weights.nbytes for call in calls.values()) <= MAX_CACHED_READING_BYTES
         weights = {at: call.weights[0] for at, call in calls.items()} if is_small else {}
-        return UneditedReading(self._next_token_logs(result), contexts, weights)
+        return UneditedForwardResult(self._next_token_logs(result), contexts, weights)
 
     def _next_token_logs(self, result: Any) -> torch.Tensor | None:
         return None if self.no_next_token_reason else _last_log_probabilities(result)
@@ -313,7 +313,7 @@ class OpenedModel(TextModel):
         *,
         repeats: bool = True,
     ) -> tuple[tuple[LayerGroupRun, ...], Any]:
-        """Run the model on a text or an image; parameters as in `SurroundingStages.record`."""
+        """Run the model on a text or an image; see `SurroundingStageRecorder.record`."""
         given, tokens, key_tokens = inputs
         if (
             PIXELS_ARGUMENT not in given
@@ -327,8 +327,8 @@ class OpenedModel(TextModel):
                 by_module, cut_by_module, holds_weights=self.forward.holds_weights
             )
             with around as seen, recording as calls:
-                more = self.cache_disabled if seen.is_repeated else {}
-                result = self.forward.run({**given, **self.last_logits_only, **more})
+                more = self.cache_disabling_arguments if seen.is_repeated else {}
+                result = self.forward.run({**given, **self.last_logits_arguments, **more})
         self.heads.update(calls)
         groups = group_calls(kept.select_calls(calls))
         if not groups:
@@ -385,10 +385,10 @@ class OpenedModel(TextModel):
             ``heads`` if a head does not exist or cannot be edited; with field ``cuts`` if a query
             would have no key left.
         """
-        self.check_generates()
+        self.check_can_generate()
         given, *_ = self.inputs(text, None, is_chat=is_chat)
         self.check_memory(given["input_ids"].shape[-1], 1)
-        _, result = self._run_recorded(given, edits, cuts, self.last_logits_only, keeps=False)
+        _, result = self._run_recorded(given, edits, cuts, self.last_logits_arguments, keeps=False)
         return _last_log_probabilities(result)
 
     def ablated_log_probabilities(
@@ -412,7 +412,7 @@ class OpenedModel(TextModel):
         InputError
             As in `next_token_log_probabilities`.
         """
-        self.check_generates()
+        self.check_can_generate()
         given, *_ = self.inputs(text, None)
         self.check_memory(given["input_ids"].shape[-1], len(heads))
         on = torch.ones(len(heads), device=self.model.device, dtype=self.model.dtype)
@@ -426,7 +426,7 @@ class OpenedModel(TextModel):
             without[at] = 0
             each[head] = without
         batch = {name: tensor.expand(len(heads), -1) for name, tensor in given.items()}
-        changed = {**batch, **self.last_logits_only}
+        changed = {**batch, **self.last_logits_arguments}
         _, result = self._run_recorded(given, each, cuts, changed, keeps=False)
         logs: torch.Tensor = float64_on_cpu(result.logits[:, -1]).log_softmax(-1)
         return logs
@@ -484,7 +484,7 @@ def _last_log_probabilities(result: Any) -> torch.Tensor:
 
 
 def _weight_distances(
-    runs: Sequence[LayerGroupRun], plain: UneditedReading
+    runs: Sequence[LayerGroupRun], plain: UneditedForwardResult
 ) -> dict[int, np.ndarray]:
     """Return each head's mean total variation from the unedited weights, by layer, [head]."""
     found = {}

@@ -17,12 +17,12 @@ from visualizer.attention.layer_operations import (
     ResidualAddition,
     RotaryPosition,
 )
-from visualizer.attention.layer_stages import StageStep
+from visualizer.attention.layer_stages import LayerStageSpec
 from visualizer.attention.roles import Role
 from visualizer.models.layer_recorder import layer_path
 from visualizer.models.layer_values import (
     VALUE_TOLERANCE,
-    LayerPass,
+    LayerRecording,
     RoutedExperts,
     StageReader,
     are_close,
@@ -75,8 +75,8 @@ class RecordedLayer:
             path: module_calls[path] for path in self.modules if path in module_calls
         }
         self.whole_pass = module_calls.get(self.path)
-        self.layer_pass = LayerPass(call, module_calls)
-        self.steps: dict[str, StageStep] = {}
+        self.layer_pass = LayerRecording(call, module_calls)
+        self.steps: dict[str, LayerStageSpec] = {}
         """The steps by stage name; tuples with one entry per layer have only this layer's entry."""
         self.readers: dict[str, StageReader] = {}
         """Readers of the stages' values, by stage name."""
@@ -104,7 +104,7 @@ class RecordedLayer:
     ) -> None:
         """Add a stage with the reader of its values, the step that computes it, and its inputs."""
         self.readers[name] = reader
-        self.steps[name] = StageStep(step, reads)
+        self.steps[name] = LayerStageSpec(step, reads)
         self.tensors[name] = reader(self.layer_pass)
         if isinstance(step, LinearLayer | NormLayer):
             for path in step.modules:
@@ -191,7 +191,7 @@ class RecordedLayer:
         """Treat queries or keys without a rotary embedding as the result of an empty rotation."""
         self.add_stage(source, self.readers[name], self.steps[name].step,
                   *self.steps[name].reads)  # fmt: skip
-        self.steps[name] = StageStep(RotaryPosition(ROTARY_KEY, 0), (source,))
+        self.steps[name] = LayerStageSpec(RotaryPosition(ROTARY_KEY, 0), (source,))
 
 
 def recognized_norm(

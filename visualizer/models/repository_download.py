@@ -24,7 +24,7 @@ class RepositoryFile(Struct, frozen=True):
     blob: str
 
 
-class RepositoryOffer(Struct, frozen=True):
+class DownloadPlan(Struct, frozen=True):
     """The files of a repository that would be downloaded.
 
     Parameters

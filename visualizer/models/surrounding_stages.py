@@ -12,14 +12,14 @@ from msgspec.structs import replace
 from visualizer.attention import device as attention_device
 from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.layer_operations import ResidualStream
-from visualizer.attention.layer_stages import STAGE_ORDER, SURROUNDING_STAGES, layer_stage_rows
-from visualizer.attention.layered_tensor import ComputedTensor, LayerCache, LayeredTensor
+from visualizer.attention.layer_stages import STAGE_ORDER, SURROUNDING_STAGES, create_layer_stages
+from visualizer.attention.layered_tensor import LayerCache, LayeredTensor, LazyTensor
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import Device
 from visualizer.attention.trace import Trace
 from visualizer.format import format_size
 from visualizer.models.layer_recognition import (
-    KnownLayers,
+    RecognizedLayers,
     collect_layer_values,
     infer_layers,
     infer_text_layers,
@@ -32,7 +32,7 @@ from visualizer.models.layer_recorder import (
     record_layer_inputs,
     record_module_calls,
 )
-from visualizer.models.layer_values import LayerPass, text_vectors
+from visualizer.models.layer_values import LayerRecording, text_vectors
 from visualizer.models.recognition_errors import StepMismatchError, infer_or_none
 from visualizer.models.recorded_runs import LayerGroupRun, group_calls
 from visualizer.models.text_model import PIXELS_ARGUMENT
@@ -43,11 +43,11 @@ if TYPE_CHECKING:
 
     from torch import Tensor, nn
 
-    from visualizer.attention.layer_stages import StageStep
+    from visualizer.attention.layer_stages import LayerStageSpec
     from visualizer.attention.run import Run
     from visualizer.models.attention_recorder import AttentionCall, ContextEdit
     from visualizer.models.editable_heads import Edits
-    from visualizer.models.forward import Forward
+    from visualizer.models.forward_runner import ForwardRunner
     from visualizer.models.layer_recognition import LayerStages
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.recorded_runs import LayerGroup, PartsToKeep
@@ -69,7 +69,7 @@ def add_surrounding_stages(
     model: nn.Module,
     module_calls: Mapping[str, ModuleCall],
     edits: Mapping[LayerAndHead, ContextEdit],
-    memory: dict[LayerGroupPath, KnownLayers | None],
+    memory: dict[LayerGroupPath, RecognizedLayers | None],
 ) -> LayerGroupRun:
     """Add the recognized stages around the attention to a run.
 
@@ -110,7 +110,7 @@ def add_surrounding_stages(
 
 
 def _stages_of_text(
-    known: KnownLayers | None,
+    known: RecognizedLayers | None,
     group: LayerGroup,
     module_calls: Mapping[str, ModuleCall],
     edits: Mapping[LayerAndHead, ContextEdit],
@@ -131,7 +131,7 @@ def _stages_of_text(
 def add_layer_stages(
     run: Run,
     tensors: Mapping[str, CachedTensor],
-    steps: Mapping[str, StageStep],
+    steps: Mapping[str, LayerStageSpec],
     weights: Mapping[str, Tensor],
 ) -> Run:
     """Return a run with the stages around its attention, in order of computation.
@@ -149,7 +149,7 @@ def add_layer_stages(
     rows = {row.name: row for row in trace.stages}
     rows |= {
         row.name: row
-        for row in layer_stage_rows(steps)
+        for row in create_layer_stages(steps)
         if row.step is not None or row.name not in rows
     }
     held = {**tensors, **{name: trace.cached_stage(name) for name in trace.names}}
@@ -192,7 +192,7 @@ def module_widths(paths: tuple[str, ...], module_calls: Mapping[str, ModuleCall]
 def add_repeated_layers(
     found: LayerGroupRun,
     model: nn.Module,
-    known: KnownLayers,
+    known: RecognizedLayers,
     module_calls: Mapping[str, ModuleCall],
     inputs: Mapping[str, LayerInput],
     edits: Mapping[LayerAndHead, ContextEdit],
@@ -213,7 +213,7 @@ def add_repeated_layers(
         If a repeated layer does not reproduce its result.
     """
     group = found.group
-    again = _RepeatedLayers(model, known, group.calls, inputs, recording)
+    again = _RecomputedLayers(model, known, group.calls, inputs, recording)
     with torch.no_grad():
         steps, weights = infer_text_steps(known, group.calls, group.layers, module_calls, edits)
         sizes = again.sizes()
@@ -225,13 +225,13 @@ def add_repeated_layers(
     return LayerGroupRun(group, add_layer_stages(found.run, held, steps, weights))
 
 
-class _RepeatedLayers:
+class _RecomputedLayers:
     """Stages of layers, which are computed by running each layer again."""
 
     def __init__(
         self,
         model: nn.Module,
-        known: KnownLayers,
+        known: RecognizedLayers,
         calls: tuple[AttentionCall, ...],
         inputs: Mapping[str, LayerInput],
         recording: Recording,
@@ -276,15 +276,15 @@ class _RepeatedLayers:
         own = [call for call in calls if call.module == self._attention[place]]
         if len(own) != 1:
             raise StepMismatchError
-        return collect_layer_values(self._known, place, LayerPass(own[0], module_calls))
+        return collect_layer_values(self._known, place, LayerRecording(own[0], module_calls))
 
 
 def _lazy_stages(
-    again: _RepeatedLayers, sizes: Mapping[str, tuple[int, ...]], layers: int, dtype: torch.dtype
-) -> dict[str, list[ComputedTensor]]:
+    again: _RecomputedLayers, sizes: Mapping[str, tuple[int, ...]], layers: int, dtype: torch.dtype
+) -> dict[str, list[LazyTensor]]:
     """Return the stages of all layers; computing a layer also caches the limits of its rows."""
     cache = LayerCache()
-    parts: dict[str, list[ComputedTensor]] = {}
+    parts: dict[str, list[LazyTensor]] = {}
 
     def compute(layer: int) -> dict[str, Tensor]:
         found = again.compute(layer)
@@ -294,7 +294,7 @@ def _lazy_stages(
 
     for name, size in sizes.items():
         parts[name] = [
-            ComputedTensor(name, layer, size, dtype, compute, cache) for layer in range(layers)
+            LazyTensor(name, layer, size, dtype, compute, cache) for layer in range(layers)
         ]
     return parts
 
@@ -322,7 +322,7 @@ STAGES_OMITTED_NOTICE = (
 )
 
 
-class RecordedLayers(Struct, frozen=True, eq=False):
+class SurroundingValues(Struct, frozen=True, eq=False):
     """Recorded values from which the stages around the attention are built.
 
     Parameters
@@ -341,12 +341,12 @@ class RecordedLayers(Struct, frozen=True, eq=False):
     notice: str = ""
 
 
-class SurroundingStages:
+class SurroundingStageRecorder:
     """The stages around the attention of a model's layers, such as norms and the MLP."""
 
-    def __init__(self, model: TextModel, forward: Forward) -> None:
+    def __init__(self, model: TextModel, forward: ForwardRunner) -> None:
         self._model, self._forward = model, forward
-        self._known: dict[LayerGroupPath, KnownLayers | None] = {}
+        self._known: dict[LayerGroupPath, RecognizedLayers | None] = {}
         """Recognized steps of the layers, by group of layers; None if not recognized."""
         self._widths: dict[frozenset[int] | None, dict[LayerGroupPath, ModuleWidths]] = {}
         """Module widths of the layers that can run again, by requested layers and by group."""
@@ -354,7 +354,7 @@ class SurroundingStages:
     @contextmanager
     def record(
         self, given: Mapping[str, Any], tokens: int, kept: PartsToKeep, *, repeats: bool
-    ) -> Iterator[RecordedLayers]:
+    ) -> Iterator[SurroundingValues]:
         """Record the values from which the stages around the attention are built.
 
         Parameters
@@ -365,10 +365,10 @@ class SurroundingStages:
             Whether layers may run again on access if the stages are large.
         """
         if kept.stages is not None and SURROUNDING_STAGES.isdisjoint(kept.stages):
-            yield RecordedLayers()
+            yield SurroundingValues()
             return
         if self._forward.stages_notice:
-            yield RecordedLayers(notice=self._forward.stages_notice)
+            yield SurroundingValues(notice=self._forward.stages_notice)
             return
         needed = self._bytes_of_layers(tokens)
         room = attention_device.free_device_bytes(Device.CPU) / FREE_MEMORY_DIVISOR
@@ -376,12 +376,12 @@ class SurroundingStages:
         layers = self._layers_to_repeat(given, kept) if repeats and is_large else None
         if layers is not None:
             with record_layer_inputs(self._model.model, layers) as (module_calls, inputs):
-                yield RecordedLayers(module_calls, inputs, is_repeated=True)
+                yield SurroundingValues(module_calls, inputs, is_repeated=True)
         elif needed <= min(MAX_LAYER_BYTES, room):
             with record_module_calls(self._model.model) as module_calls:
-                yield RecordedLayers(module_calls)
+                yield SurroundingValues(module_calls)
         else:
-            yield RecordedLayers(notice=STAGES_OMITTED_NOTICE.format(size=format_size(needed)))
+            yield SurroundingValues(notice=STAGES_OMITTED_NOTICE.format(size=format_size(needed)))
 
     def _bytes_of_layers(self, tokens: int) -> int:
         """Estimate the size, in bytes, of the stages around the attention of all layers."""
@@ -407,7 +407,7 @@ class SurroundingStages:
                 record_module_calls(self._model.model) as module_calls,
                 self._forward.record_calls() as calls,
             ):
-                self._forward.run({**few, **self._model.cache_disabled})
+                self._forward.run({**few, **self._model.cache_disabling_arguments})
             widths = {}
             for group in group_calls(kept.select_calls(calls)):
                 key = (group.name, group.layers)
@@ -423,7 +423,7 @@ class SurroundingStages:
         return tuple(path for known in known_here for path in known.paths)
 
     def add_to_run(
-        self, found: LayerGroupRun, seen: RecordedLayers, edits: Edits, recording: Recording
+        self, found: LayerGroupRun, seen: SurroundingValues, edits: Edits, recording: Recording
     ) -> LayerGroupRun:
         """Add the recognized stages around the attention to a run."""
         if not seen.is_repeated:

@@ -13,7 +13,7 @@ from visualizer.attention.run import USABLE_MEMORY_SHARE, format_gib
 from visualizer.attention.spec import Device
 from visualizer.attention.token_labels import label_split_characters
 from visualizer.errors import InputError
-from visualizer.models.model_folder import positive_int
+from visualizer.models.model_folder import positive_int_or_zero
 from visualizer.models.model_tokenizer import MAX_LISTED_TOKENS, SPECIAL_TOKEN_NAMES
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class TextModel:
     def config_size(self, name: str) -> int:
         """Return a positive integer from the text model's configuration; 0 if it is missing."""
         try:
-            return positive_int(getattr(self.model.config.get_text_config(), name, 0))
+            return positive_int_or_zero(getattr(self.model.config.get_text_config(), name, 0))
         except NotImplementedError:  # raised for an unlimited length
             return 0
 
@@ -60,13 +60,13 @@ class TextModel:
             return f"{self.folder.name} does not generate text or predict a next token."
         return ""
 
-    def check_generates(self) -> None:
+    def check_can_generate(self) -> None:
         """Reject a model that predicts no next token, with an `InputError` with field ``model``."""
         if self.no_next_token_reason:
             raise InputError("model", self.no_next_token_reason)
 
     @property
-    def takes_images(self) -> bool:
+    def is_image_model(self) -> bool:
         """Whether the model takes images instead of texts."""
         return self.image_model is not None
 
@@ -95,16 +95,16 @@ class TextModel:
         """Reject an image if the attention weights would not fit in the free memory."""
         names = ("num_hidden_layers", "num_attention_heads")
         config = self.image_model.config
-        layers, heads = (positive_int(getattr(config, name, None)) or 1 for name in names)
+        layers, heads = (positive_int_or_zero(getattr(config, name, None)) or 1 for name in names)
         _check_memory(layers, heads, tokens, "image")
 
     @property
-    def cache_disabled(self) -> dict[str, bool]:
+    def cache_disabling_arguments(self) -> dict[str, bool]:
         """The argument that disables the key/value cache; empty if the model has no such cache."""
         return cache_disabling_argument(self.model)
 
     @property
-    def last_logits_only(self) -> dict[str, int]:
+    def last_logits_arguments(self) -> dict[str, int]:
         """The argument that omits the logits of all tokens but the last; empty if unsupported."""
         name = "logits_to_keep"
         return {name: 1} if name in signature(self.model.forward).parameters else {}

@@ -16,7 +16,7 @@ from visualizer.attention.saved_numbers import captured_numbers
 from visualizer.attention.spec import Dtype
 from visualizer.errors import InputError
 from visualizer.format import format_count
-from visualizer.models.cached_generation import TokenReader
+from visualizer.models.cached_generation import NextTokenPredictor
 from visualizer.models.head_edits import context_edits, image_context_edits
 from visualizer.models.layer_lookup import (
     describe_parts,
@@ -37,7 +37,7 @@ from visualizer.models.model_source import (
     describe_edits,
     parse_server_address,
 )
-from visualizer.models.opened_model import OpenedModel, TextReading, open_model
+from visualizer.models.opened_model import ForwardResult, OpenedModel, open_model
 from visualizer.models.recorded_runs import KEEP_ALL_PARTS
 from visualizer.models.tokenizer_process import tokenizer_process
 from visualizer.progress import no_progress
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import Device
     from visualizer.models.image_preparation import PreparedImage
-    from visualizer.models.model_client.remote_model import RemoteTokenReader
+    from visualizer.models.model_client.remote_model import RemoteNextTokenPredictor
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.recorded_runs import LayerGroupRun, PartsToKeep
     from visualizer.progress import Progress
@@ -73,7 +73,7 @@ _opened_since_release: set[str] = set()
 """Folders of models opened since the tokenizer process was last asked to free memory."""
 
 
-def open_source(
+def open_model_folder(
     path: Path,
     device: Device,
     dtype: Dtype = Dtype.FLOAT32,
@@ -97,7 +97,7 @@ def open_source(
         With field ``model`` if the model cannot be opened.
     """
     model = open_model(path, device, dtype, progress, parallelism, is_from_disk=is_from_disk)
-    image = ImageFile() if model.takes_images else None
+    image = ImageFile() if model.is_image_model else None
     folder = model.folder
     source = ModelSource(str(folder.path.absolute()), folder.name, folder.fingerprint, image=image)
     _remember_model(source, device, dtype, model)
@@ -261,7 +261,7 @@ def _edit_notices(source: ModelSource) -> tuple[str, ...]:
     return tuple(notices)
 
 
-def _weight_changes(seen: TextReading, shown: LayerGroupRun) -> np.ndarray | None:
+def _weight_changes(seen: ForwardResult, shown: LayerGroupRun) -> np.ndarray | None:
     """Return the distances between the shown heads' weights with and without edits."""
     layers = shown.group.layers
     if not all(layer in seen.changes for layer in layers):
@@ -277,7 +277,7 @@ def _other_layers_notices(runs: tuple[LayerGroupRun, ...], shown: LayerGroupRun)
     return (f"{shown.description}. Use the command line or a notebook to show {others}.",)
 
 
-def _next_tokens(model: OpenedModel, seen: TextReading) -> tuple[NextToken, ...]:
+def _next_tokens(model: OpenedModel, seen: ForwardResult) -> tuple[NextToken, ...]:
     now, before = seen.next_token, seen.next_token_of_all_heads
     if now is None or before is None:
         return ()
@@ -289,7 +289,7 @@ def _next_tokens(model: OpenedModel, seen: TextReading) -> tuple[NextToken, ...]
     )
 
 
-def _largest_changes(model: OpenedModel, seen: TextReading) -> tuple[NextToken, ...]:
+def _largest_changes(model: OpenedModel, seen: ForwardResult) -> tuple[NextToken, ...]:
     """Return the tokens with the largest change in probability due to the edits."""
     now, before = seen.next_token, seen.next_token_of_all_heads
     if now is None or before is None or now is before:
@@ -341,7 +341,7 @@ def create_token_reader(
     factors: Mapping[LayerAndHead, float],
     *,
     is_chat: bool,
-) -> TokenReader | RemoteTokenReader:
+) -> NextTokenPredictor | RemoteNextTokenPredictor:
     """Return a reader for generating text after a prompt.
 
     Parameters
@@ -352,8 +352,8 @@ def create_token_reader(
     Raises
     ------
     InputError
-        As in `TokenReader` and `RemoteModel.reader`.
+        As in `NextTokenPredictor` and `RemoteModel.reader`.
     """
     if isinstance(model, RemoteModel):
         return model.reader(text, factors, is_chat=is_chat)
-    return TokenReader(model, text, factors, is_chat=is_chat)
+    return NextTokenPredictor(model, text, factors, is_chat=is_chat)

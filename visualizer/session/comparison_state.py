@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from visualizer.session.dropout_samples import SampleTally
+from visualizer.session.dropout_samples import DropoutSampleCounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,7 +44,7 @@ class Comparison(Struct, frozen=True, eq=False):
         Number of samples to average; fewer are used for a long text.
     alone, before : frozenset of str
         The stages shown when the comparison began, and the stages to restore afterwards.
-    tally : SampleTally
+    tally : DropoutSampleCounts
         The samples that have been drawn so far.
     derived_tensors : WeakKeyDictionary
         Tensors derived from live tensors; each is freed together with its live tensor or with the
@@ -58,7 +58,7 @@ class Comparison(Struct, frozen=True, eq=False):
     count: int = 1
     alone: frozenset[str] = frozenset()
     before: frozenset[str] = frozenset()
-    tally: SampleTally = field(default_factory=SampleTally)
+    tally: DropoutSampleCounts = field(default_factory=DropoutSampleCounts)
     derived_tensors: WeakKeyDictionary[CachedTensor, CachedTensor] = field(
         default_factory=WeakKeyDictionary
     )

@@ -166,11 +166,11 @@ def _describe_extras(spec: AttentionSpec) -> list[str]:
     if spec.is_dropout_active:
         cells = "custom cells" if spec.own_kept else f"seed {spec.dropout_seed}"
         extras.append(f"dropout {_format_exact(spec.dropout)} ({cells})")
-    if spec.scale is not ScaleKind.D_HEAD and SETTINGS_BY_NAME["scale"].acts(spec):
+    if spec.scale is not ScaleKind.D_HEAD and SETTINGS_BY_NAME["scale"].has_effect(spec):
         extras.append(_SCALES[spec.scale])
     for setting in SETTINGS:
         value = getattr(spec, setting.name, None)
-        if setting.caption and value != setting.default and setting.acts(spec):
+        if setting.caption and value != setting.default and setting.has_effect(spec):
             extras.append(setting.caption.format(_format_exact(value)))
     return extras
 

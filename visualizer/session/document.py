@@ -163,7 +163,7 @@ class Document(Struct, frozen=True):
         cells = [own.bits for own in (spec.own_mask, spec.own_kept) if own]
         given = [spec.own_input] if spec.own_input else []
         matrices = [*given, *(matrix for _, matrix in spec.own_weights)]
-        captured = self.captured.held() if self.captured else ()
+        captured = self.captured.buffers() if self.captured else ()
         return (*cells, *(matrix.numbers for matrix in matrices), *captured)
 
     def get(self, name: str) -> Any:

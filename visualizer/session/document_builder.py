@@ -12,7 +12,7 @@ from visualizer.attention.spec import (
     BIAS_SUFFIX,
     BLOCK_LAYERS,
     PROJECTION_LAYERS,
-    Arrangement,
+    HeadArrangement,
     Projection,
 )
 from visualizer.attention.stages import STAGE_TABLE
@@ -86,7 +86,7 @@ def create_document(
 def _infer_missing_settings(spec: AttentionSpec, settings: Mapping[str, Any]) -> AttentionSpec:
     """Return the spec with missing sizes and biases inferred from custom vectors and weights."""
     found: dict[str, Any] = {}
-    share = max(1, spec.heads if spec.arrangement is Arrangement.STACKED else 1)
+    share = max(1, spec.heads if spec.arrangement is HeadArrangement.STACKED else 1)
     for name, matrix in settings.get("own_weights") or ():
         layer = name.removesuffix(BIAS_SUFFIX)
         if layer in BLOCK_LAYERS:

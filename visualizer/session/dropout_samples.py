@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True, eq=False)
-class SampleTally:
+class DropoutSampleCounts:
     """The number of samples that keep each cell; further samples are added to these counts."""
 
     key: tuple[float, int, tuple[int, ...]] | None = None
@@ -79,7 +79,7 @@ def drawable_samples(run: Run, count: int) -> int:
     return min(count, max_samples(run))
 
 
-def sample_mean(run: Run, count: int, tally: SampleTally) -> CachedTensor:
+def sample_mean(run: Run, count: int, tally: DropoutSampleCounts) -> CachedTensor:
     """Return the mean of the weights after dropout over the given number of samples."""
     spec, weights = run.trace.spec, run.trace.cached_stage(Role.WEIGHTS)
     counts = tally.count_first_samples(spec, tuple(weights.tensor.shape), count)

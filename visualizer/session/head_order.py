@@ -27,7 +27,7 @@ CHANGE_MEASURE = "change"
 """Name of the measure for the distance of a head's weights from those of the unedited model."""
 
 
-class HeadOrdering(Struct, frozen=True):
+class HeadOrderSpec(Struct, frozen=True):
     """The definition of an order of the heads.
 
     Parameters
@@ -49,45 +49,45 @@ class HeadOrdering(Struct, frozen=True):
     behaviour: str = ""
 
 
-ORDERS: tuple[HeadOrdering, ...] = (
-    HeadOrdering(HeadOrder.LAYER, "By layer"),
-    HeadOrdering(
+ORDERS: tuple[HeadOrderSpec, ...] = (
+    HeadOrderSpec(HeadOrder.LAYER, "By layer"),
+    HeadOrderSpec(
         HeadOrder.INDUCTION,
         "Induction first",
         "induction",
         behaviour="attends to the token after an earlier occurrence of the same token",
     ),
-    HeadOrdering(
+    HeadOrderSpec(
         HeadOrder.DUPLICATE,
         "Same token first",
         "duplicate",
         behaviour="attends to earlier occurrences of the same token",
     ),
-    HeadOrdering(
+    HeadOrderSpec(
         HeadOrder.PREVIOUS,
         "Previous token first",
         "previous",
         behaviour="attends to the previous token",
     ),
-    HeadOrdering(
+    HeadOrderSpec(
         HeadOrder.FIRST, "First token first", "first", behaviour="attends to the first token"
     ),
-    HeadOrdering(
+    HeadOrderSpec(
         HeadOrder.OWN, "Own token first", "own", behaviour="attends to the query’s own token"
     ),
-    HeadOrdering(HeadOrder.SHARPEST, "Sharpest first", "entropy", is_descending=False),
-    HeadOrdering(HeadOrder.FARTHEST, "Farthest first", "distance"),
-    HeadOrdering(
+    HeadOrderSpec(HeadOrder.SHARPEST, "Sharpest first", "entropy", is_descending=False),
+    HeadOrderSpec(HeadOrder.FARTHEST, "Farthest first", "distance"),
+    HeadOrderSpec(
         HeadOrder.VALUE_WEIGHTING,
         "Value-weighting first",
         "value_weighting",
         behaviour="weights change when multiplied by ‖v‖ and renormalized",
     ),
-    HeadOrdering(HeadOrder.ALIKE, "Similar heads together"),
-    HeadOrdering(HeadOrder.CHANGED, "Most changed first", CHANGE_MEASURE),
+    HeadOrderSpec(HeadOrder.ALIKE, "Similar heads together"),
+    HeadOrderSpec(HeadOrder.CHANGED, "Most changed first", CHANGE_MEASURE),
 )
 
 
-def find_ordering(order: HeadOrder) -> HeadOrdering:
+def find_head_order_spec(order: HeadOrder) -> HeadOrderSpec:
     """Return the definition of an order."""
     return next(row for row in ORDERS if row.order is order)

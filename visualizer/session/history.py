@@ -39,7 +39,7 @@ MAX_LENGTH = 60
 """Maximum length of a description, in characters."""
 
 
-class ChangeDescription:
+class ChangeDescriber:
     """Describes changes, and caches the description of the last one."""
 
     def __init__(self) -> None:
@@ -177,7 +177,7 @@ class DocumentHistory:
 
     def __init__(self) -> None:
         self.changes: History[Document] = History()
-        self._undo_description, self._redo_description = ChangeDescription(), ChangeDescription()
+        self._undo_description, self._redo_description = ChangeDescriber(), ChangeDescriber()
 
     def record(self, document: Document, key: str = "") -> None:
         """Record the document before a change; a change with the key of the last one is merged."""

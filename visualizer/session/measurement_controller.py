@@ -15,13 +15,13 @@ from visualizer.attention.roles import Role
 from visualizer.errors import InputError, convert_memory_error
 from visualizer.progress import CancelledError
 from visualizer.session import worker_jobs
-from visualizer.session.model_panes import measurement_offer
+from visualizer.session.model_panes import measurement_status
 from visualizer.session.newest_request_worker import NewestRequestWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from visualizer.attention.head_measures import HeadMeasurement
+    from visualizer.attention.head_measures import HeadMeasurementState
     from visualizer.attention.run import Run
     from visualizer.session.workspace import Workspace
 
@@ -33,7 +33,7 @@ class _MeasurementJob(Struct, frozen=True, eq=False):
     """A head measurement of a run."""
 
     run: Run
-    measurement: HeadMeasurement
+    measurement: HeadMeasurementState
     is_cancelled: threading.Event = field(default_factory=threading.Event)
 
 
@@ -58,7 +58,7 @@ class HeadMeasurementController(QObject):
     def toggle(self) -> None:
         """Start or stop measuring the heads of the current run."""
         run = self._workspace.run
-        if run is None or measurement_offer(run) is None:
+        if run is None or measurement_status(run) is None:
             return
         measurement = run.trace.head_measurement(Role.WEIGHTS, run.compared_texts)
         if measurement.is_wanted:
@@ -73,7 +73,7 @@ class HeadMeasurementController(QObject):
     def close(self) -> None:
         """Stop measuring."""
         self._cancel()
-        self._worker.leave()
+        self._worker.abandon()
 
     def _follow_run(self) -> None:
         """Stop measuring if another run is shown."""
@@ -112,7 +112,7 @@ class HeadMeasurementController(QObject):
             self._workspace.failed.emit("".join(traceback.format_exception(error)))
 
 
-def _run_to_measure(run: Run) -> HeadMeasurement | None:
+def _run_to_measure(run: Run) -> HeadMeasurementState | None:
     if Role.WEIGHTS not in run.trace:
         return None
     return run.trace.head_measurement(Role.WEIGHTS, run.compared_texts)

@@ -19,7 +19,7 @@ from visualizer.attention.spec import Device, Dtype
 from visualizer.attention.torch_preload import load_torch_library
 from visualizer.optional_packages import is_installed
 from visualizer.progress import no_progress
-from visualizer.runtime import collect_garbage, exclude_from_collection, run_in_thread
+from visualizer.runtime import collect_garbage, exclude_from_garbage_collection, run_in_thread
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -170,12 +170,12 @@ def connect_to_model(
 
 
 def _connect_to_server(server: ServerChoice, text: str, progress: Progress) -> OpenedModelSource:
-    from visualizer.models.model_client.ssh_server import SshServer
+    from visualizer.models.model_client.ssh_server import SshModelServer
     from visualizer.models.model_client.token_store import forget_token, store_token
 
     host, port, token, started = server.host, server.port, server.token, None
     if server.ssh:
-        started = SshServer(server.ssh, progress)
+        started = SshModelServer(server.ssh, progress)
         host, port, token = "127.0.0.1", started.port, started.token
     try:
         load_torch_library()
@@ -263,16 +263,16 @@ def _open_source(
     # frame alive.
     if MODEL_PACKAGE not in sys.modules:
         run_in_thread(partial(_import_library, progress))
-    from visualizer.models.text_reading import open_source, replacement_text
+    from visualizer.models.text_reading import open_model_folder, replacement_text
 
-    source, model = open_source(path, device, dtype, progress, is_from_disk=is_from_disk)
+    source, model = open_model_folder(path, device, dtype, progress, is_from_disk=is_from_disk)
     return OpenedModelSource(source, replacement_text(model, text), model)
 
 
 def _import_library(progress: Progress) -> None:
     """Import transformers in several steps; the import can be cancelled between them."""
     collect_garbage()  # existing garbage would be frozen with the imported objects
-    with exclude_from_collection(), suppress(ImportError):  # reported when it is used
+    with exclude_from_garbage_collection(), suppress(ImportError):  # reported when it is used
         for name in ("visualizer.attention.run", MODEL_PACKAGE):
             progress(0, 0)
             import_module(name)

@@ -64,7 +64,7 @@ LONG_TEXT_MESSAGE = (
 MEASURING_MESSAGE = "Measuring the heads: {share} of the rows are done."
 
 
-class MeasurementOffer(Struct, frozen=True):
+class MeasurementStatus(Struct, frozen=True):
     """An offer to measure the heads, or a measurement that is in progress.
 
     Parameters
@@ -82,13 +82,13 @@ class MeasurementOffer(Struct, frozen=True):
     share: int = 0
 
 
-def measurement_offer(run: Run) -> MeasurementOffer | None:
+def measurement_status(run: Run) -> MeasurementStatus | None:
     """Return the offer, or None if the heads have been measured or can be measured immediately."""
     trace, texts = run.trace, run.compared_texts
     if Role.WEIGHTS not in trace or trace.is_measured(Role.WEIGHTS, texts):
         return None
     measurement = trace.head_measurement(Role.WEIGHTS, texts)
     if not measurement.is_wanted:
-        return MeasurementOffer(f"{measurement.problem} {LONG_TEXT_MESSAGE}".strip())
+        return MeasurementStatus(f"{measurement.problem} {LONG_TEXT_MESSAGE}".strip())
     share = 100 * measurement.done // max(1, measurement.of)
-    return MeasurementOffer(MEASURING_MESSAGE.format(share=f"{share}%"), True, share)
+    return MeasurementStatus(MEASURING_MESSAGE.format(share=f"{share}%"), True, share)

@@ -114,7 +114,7 @@ class ModelQuestionController(QObject):
         if self._running_question:
             self._running_question.is_cancelled.set()
             self._running_question = None
-        self._worker.leave()
+        self._worker.abandon()
 
     def _drop_old_failures(self) -> bool:
         """Drop server failures older than `RETRY_DELAY_S`; return whether there were any."""

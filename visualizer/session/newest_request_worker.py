@@ -113,7 +113,7 @@ class NewestRequestWorker(QThread):
             self._discarded.append(values)
             self._changed.notify()
 
-    def leave(self, last: Callable[[], object] | None = None) -> None:
+    def abandon(self, last: Callable[[], object] | None = None) -> None:
         """Drop the waiting request and end the thread without waiting; no more signals are emitted.
 
         A running request may take a long time, and a closing window does not wait for it. Until its

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Panel = TypeVar("Panel")
 
 
-class Area(Enum):
+class PaneArea(Enum):
     """Where a pane is placed: to the left or right of the heatmaps, or instead of them."""
 
     LEFT = "left"
@@ -117,7 +117,7 @@ class PaneSpec(Struct, frozen=True):
     widget: str
     connect: Callable[[Any, Any], None]
     shortcut: str
-    area: Area = Area.RIGHT
+    area: PaneArea = PaneArea.RIGHT
     is_open: bool = False
     panel: PanelSpec[Any] | None = None
     is_created_with_window: bool = False

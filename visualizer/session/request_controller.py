@@ -66,7 +66,7 @@ class RequestController(QObject):
         self._refining, self._request, self.progress = None, request, None
         self.worker.ask(request)
 
-    def drop_answered(self) -> None:
+    def drop_answered_request(self) -> None:
         """Drop the answered request, because it references the previous run."""
         if not self.worker.is_working:
             self._request = None
@@ -128,4 +128,4 @@ class RequestController(QObject):
     def close(self) -> None:
         """Stop all computation; a running request ends at its next interruption point."""
         self.refinement_timer.stop()
-        self.worker.leave()
+        self.worker.abandon()

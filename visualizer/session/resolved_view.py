@@ -404,7 +404,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         return None if cell is None or self.is_computed_later(cell) else cell
 
     @property
-    def pointed(self) -> Cell | None:
+    def hovered_or_pinned(self) -> Cell | None:
         """The hovered or else the pinned cell, or None while steps are played."""
         if self.is_playing:
             return None
@@ -437,7 +437,12 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     def step_key(self) -> Hashable:
         """The cache key of the current step's caption."""
         view = self.view
-        shown = view.room, view.zoom, toured_cell(self.run, view), toured_row(self.run, view)
+        shown = (
+            view.room,
+            view.zoom,
+            tour_focus_cell(self.run, view),
+            tour_focus_row(self.run, view),
+        )
         return self.run, self.leading, shown, self.caption_head, view.playhead, self.prediction
 
     @property
@@ -457,7 +462,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         """The step that is described, or the part of it that computes the cell of a tour."""
         if self.described_place is None:
             return None
-        step, cell = self.timeline.step(self.described_place), toured_cell(self.run, self.view)
+        step, cell = self.timeline.step(self.described_place), tour_focus_cell(self.run, self.view)
         trace = self.run.trace
         if cell is None or self.timeline.grain is not StepSize.TOUR:
             return step
@@ -479,7 +484,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         return Cell(step.stage, caption_cell(self.run, self.leading, step, self.caption_head))
 
     @cached_property
-    def directions(self) -> frozenset[int]:
+    def history_directions(self) -> frozenset[int]:
         """The directions in which the cell history can be followed: back (−1) and forward (1)."""
         there_are = ((-1, self.view.past), (1, self.view.future))
         return frozenset(
@@ -509,7 +514,7 @@ def resolve_view(
     """
     pinned = existing_cell(run, view.pinned)
     prediction = _existing_prediction(run, view)
-    place = _existing_place(run, view, prediction)
+    place = _nearest_playback_position(run, view, prediction)
     focus = prediction.stage if prediction else place.stage if place else None
     chosen = view.stages.intersection(run.trace.names) or frozenset({run.trace.attention})
     stages = chosen | ({pinned.stage} if pinned else frozenset())
@@ -536,7 +541,7 @@ def resolve_view(
         prediction=prediction,
         place=place,
         focus=focus,
-        hidden_stages=_covered_stages(run, prediction),
+        hidden_stages=_stages_hidden_by_prediction(run, prediction),
         hovered=existing_cell(run, view.hovered),
         pinned=pinned,
         chosen=chosen,
@@ -595,14 +600,14 @@ def existing_cell(run: Run, cell: Cell | None) -> Cell | None:
     return cell if inside else None
 
 
-def toured_cell(run: Run, view: View) -> Cell | None:
+def tour_focus_cell(run: Run, view: View) -> Cell | None:
     """Return the cell with the row that a tour shows in full: the pinned or last unpinned cell."""
     return existing_cell(run, view.pinned) or existing_cell(run, view.last_pinned)
 
 
-def toured_row(run: Run, view: View) -> int | None:
+def tour_focus_row(run: Run, view: View) -> int | None:
     """Return the row that a tour shows in full: that of its cell or of the only selected query."""
-    cell, tokens = toured_cell(run, view), view.tokens
+    cell, tokens = tour_focus_cell(run, view), view.tokens
     if cell is not None:
         return cell.place[-2]
     chosen = [at for at in tokens.chosen if at < run.trace.sides[0]]
@@ -611,7 +616,7 @@ def toured_row(run: Run, view: View) -> int | None:
 
 def view_timeline(run: Run, view: View) -> Timeline:
     """Return the steps of a run at the granularity of a view."""
-    return Timeline.of(run.trace, view.playhead.grain, toured_row(run, view))
+    return Timeline.of(run.trace, view.playhead.grain, tour_focus_row(run, view))
 
 
 def not_comparable_reason(run: Run, comparison: Comparison) -> str:
@@ -641,13 +646,15 @@ def _existing_prediction(run: Run, view: View) -> Prediction | None:
     return replace(guess, marks=tuple(mark for mark in guess.marks if existing_cell(run, mark)))
 
 
-def _existing_place(run: Run, view: View, prediction: Prediction | None) -> PlaybackPosition | None:
+def _nearest_playback_position(
+    run: Run, view: View, prediction: Prediction | None
+) -> PlaybackPosition | None:
     if view.playhead.place is None or prediction:
         return None
     return Timeline.of(run.trace, view.playhead.grain).nearest(view.playhead.place)
 
 
-def _covered_stages(run: Run, prediction: Prediction | None) -> frozenset[str]:
+def _stages_hidden_by_prediction(run: Run, prediction: Prediction | None) -> frozenset[str]:
     if prediction is None or prediction.is_revealed:
         return frozenset()
     names = run.trace.names

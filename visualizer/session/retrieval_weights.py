@@ -33,7 +33,7 @@ MAX_CACHED_RESULTS = 8
 """Maximum number of cached results per run."""
 
 
-class MarkedPosition(Struct, frozen=True):
+class RetrievalTarget(Struct, frozen=True):
     """A query, and the keys for which its attention weight is measured."""
 
     text: int
@@ -64,7 +64,7 @@ class RetrievalWeights(Struct, frozen=True, eq=False):
         return self.read == self.values.size
 
 
-def marked_position(resolved: ResolvedView) -> MarkedPosition | None:
+def retrieval_target(resolved: ResolvedView) -> RetrievalTarget | None:
     """Return the pinned query with the chosen keys, or with the pinned key if none is chosen."""
     pinned, trace = resolved.pinned, resolved.run.trace
     if pinned is None or Role.WEIGHTS not in trace or Role.WEIGHTS in resolved.hidden_stages:
@@ -77,33 +77,33 @@ def marked_position(resolved: ResolvedView) -> MarkedPosition | None:
         keys = frozenset({place["key"]})
     if "query" not in place or not keys:
         return None
-    return MarkedPosition(trace.axis_position("text", resolved.leading), place["query"], keys)
+    return RetrievalTarget(trace.axis_position("text", resolved.leading), place["query"], keys)
 
 
-_cached_results: WeakKeyDictionary[Trace, OrderedDict[MarkedPosition, RetrievalWeights]] = (
+_cached_results: WeakKeyDictionary[Trace, OrderedDict[RetrievalTarget, RetrievalWeights]] = (
     WeakKeyDictionary()
 )
 
 
-def known_retrieval(resolved: ResolvedView) -> RetrievalWeights | None:
+def available_retrieval_weights(resolved: ResolvedView) -> RetrievalWeights | None:
     """Return the weights read so far (all for a short text), or None if no key is marked."""
-    place = marked_position(resolved)
+    place = retrieval_target(resolved)
     if place is None:
         return None
     if not resolved.run.trace.is_blockwise:
-        read_retrieval(resolved, lambda: False)
+        read_retrieval_weights(resolved, lambda: False)
     return _cached_weights(resolved.run, place)
 
 
-def is_retrieval_read(resolved: ResolvedView) -> bool:
+def is_retrieval_complete(resolved: ResolvedView) -> bool:
     """Return whether all heads have been read, or whether no key is marked."""
-    place = marked_position(resolved)
+    place = retrieval_target(resolved)
     return place is None or _cached_weights(resolved.run, place).is_whole
 
 
-def read_retrieval(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
+def read_retrieval_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
     """Read the heads one by one until `is_over` returns true, but at least one head."""
-    place, run = marked_position(resolved), resolved.run
+    place, run = retrieval_target(resolved), resolved.run
     if place is None:
         return
     known, layers = _cached_weights(run, place), _layer_indices(run, place.text)
@@ -121,7 +121,7 @@ def read_retrieval(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
         kept.popitem(last=False)
 
 
-def _cached_weights(run: Run, place: MarkedPosition) -> RetrievalWeights:
+def _cached_weights(run: Run, place: RetrievalTarget) -> RetrievalWeights:
     kept = _cached_results.setdefault(run.trace, OrderedDict())
     known = kept.get(place)
     if known is None:
@@ -139,7 +139,7 @@ def _layer_indices(run: Run, text: int) -> list[LeadingIndex]:
     return [trace.leading_index(layer=layer, text=text) for layer in range(trace.count("layer"))]
 
 
-def _sum_weights(trace: Trace, head: tuple[int, ...], place: MarkedPosition) -> float:
+def _sum_weights(trace: Trace, head: tuple[int, ...], place: RetrievalTarget) -> float:
     """Sum a head's weights on the marked keys."""
     keys = np.array(sorted(place.keys))
     total = 0.0
@@ -150,7 +150,7 @@ def _sum_weights(trace: Trace, head: tuple[int, ...], place: MarkedPosition) -> 
     return total
 
 
-def _uniform_share(trace: Trace, leading: LeadingIndex, place: MarkedPosition) -> float:
+def _uniform_share(trace: Trace, leading: LeadingIndex, place: RetrievalTarget) -> float:
     """Return the fraction of the allowed keys that are marked."""
     if not (trace.has_module or trace.layer_masks or trace.is_blockwise):
         return math.nan

@@ -20,7 +20,7 @@ from visualizer.errors import InputError
 from visualizer.format import format_count
 from visualizer.language.tokenizers import tokenize
 from visualizer.lazy_numpy import import_numpy_now
-from visualizer.runtime import exclude_from_collection, run_in_thread, trim_freed_memory
+from visualizer.runtime import exclude_from_garbage_collection, run_in_thread, trim_freed_memory
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.model_opening import forget_closed_models
 from visualizer.session.resolved_view import resolve_view
@@ -250,7 +250,7 @@ def _refusal_result(
     return WorkerResult(requested.document, requested.view, None, refused, *prefetched)
 
 
-def immediate_view(view: View, read: View) -> View:
+def with_immediate_fields(view: View, read: View) -> View:
     """Return the prefetched view `read` with the parts of `view` that need no prefetch."""
     at_once = ImmediateView.__struct_fields__
     return replace(read, **{name: getattr(view, name) for name in at_once})
@@ -262,10 +262,10 @@ def compute(document: Document, previous: Run | None) -> Run:
     torch is imported here, on the worker thread, so that the window appears before torch is loaded.
     """
     _import_torch()
-    from visualizer.attention.run import reserve_window_core, set_thread_count
+    from visualizer.attention.run import reserve_gui_core, set_thread_count
 
     if document.model:
-        reserve_window_core()
+        reserve_gui_core()
     return run_document(document, previous, set_thread_count, shared_buffer_pool())
 
 
@@ -324,21 +324,21 @@ def answer_question(
     report: Callable[[ModelAnswer], object],
 ) -> ModelAnswer:
     """Run an analysis of a forward pass with its model; called on a separate thread."""
-    from visualizer.attention.run import reserve_window_core
+    from visualizer.attention.run import reserve_gui_core
     from visualizer.models.answer_model_question import answer_model_question
 
-    reserve_window_core()
+    reserve_gui_core()
     return answer_model_question(reading, question, progress, report)
 
 
 def measure_heads(run: Run, progress: Progress) -> None:
     """Measure the heads of a run and a uniform baseline; called on a separate thread."""
-    from visualizer.attention.run import reserve_window_core
+    from visualizer.attention.run import reserve_gui_core
 
-    reserve_window_core()
+    reserve_gui_core()
     for leading in run.trace.leading_indices():
-        run.trace.measured_uniform(Role.WEIGHTS, leading, run.compared_texts, progress)
-    run.trace.measured(Role.WEIGHTS, run.compared_texts, progress)
+        run.trace.uniform_head_measures(Role.WEIGHTS, leading, run.compared_texts, progress)
+    run.trace.head_measures(Role.WEIGHTS, run.compared_texts, progress)
 
 
 @cache
@@ -352,7 +352,7 @@ def _import_torch() -> None:
 
 
 def _import_excluded_from_collection() -> None:
-    with exclude_from_collection():
+    with exclude_from_garbage_collection():
         load_torch_library()
         with suppress(Exception):  # the import fails again when it is used, which reports the error
             import_numpy_now()

@@ -17,7 +17,7 @@ from visualizer.errors import InputError
 from visualizer.progress import CancelledError
 from visualizer.session import worker_jobs
 from visualizer.session.document import Document, detect_typed_text
-from visualizer.session.exportable_snapshot import Snapshot
+from visualizer.session.export_snapshot import ExportSnapshot
 from visualizer.session.history import DocumentHistory, History
 from visualizer.session.request_controller import RequestController
 from visualizer.session.resolved_view import ResolvedView, resolve_view
@@ -30,7 +30,7 @@ from visualizer.session.worker_jobs import (
     RequestState,
     WorkerResult,
     adapt_view,
-    immediate_view,
+    with_immediate_fields,
 )
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class _InputErrors:
         for name in (*fields, "own_weights", "cuts"):
             self.remove(name)
 
-    def report_view(self, error: InputError | None) -> None:
+    def set_view_error(self, error: InputError | None) -> None:
         """Report that the current view cannot be read; None clears the report."""
         if self.document_error is self._view_error:
             self.document_error = None
@@ -232,7 +232,7 @@ class Workspace(QObject):
             self.history.record(self.document)
         self._replace_document(document, view, opened_model)
 
-    def show_separately(
+    def show_with_own_history(
         self, document: Document, view: View, history: History[Document] | None = None
     ) -> History[Document]:
         """Switch to a document with its own undo history; return the previous history.
@@ -250,7 +250,7 @@ class Workspace(QObject):
         self, document: Document, view: View, opened_model: object = None
     ) -> None:
         self._wanted = view
-        self.view = immediate_view(view, self.view)
+        self.view = with_immediate_fields(view, self.view)
         self._hold_models(opened_model)
         self._change_to(document)
 
@@ -267,7 +267,7 @@ class Workspace(QObject):
         self._set_document(document)
         self.pending_document, self._has_started = document, True
         self._wanted = adapt_view(view, self._wanted)  # the view may be saved before it is shown
-        self.view = immediate_view(self._wanted, self.view)
+        self.view = with_immediate_fields(self._wanted, self.view)
         state = self._current_state()
         self.requests.ask(
             partial(worker_jobs.restore_and_prefetch, restore, self._presenter, state)
@@ -304,7 +304,7 @@ class Workspace(QObject):
         if self._is_prefetched_with(wanted, shown):
             self.view = wanted
         else:
-            self.view = immediate_view(wanted, shown)
+            self.view = with_immediate_fields(wanted, shown)
             self._request_prefetch()
         if self.view != shown:
             self._update_screen()
@@ -329,7 +329,7 @@ class Workspace(QObject):
         self._show_pending_change()
         reading = self.run.reading if self.run else None
         if reading and reading.refusal:
-            self._errors.report_view(reading.refusal())
+            self._errors.set_view_error(reading.refusal())
         self._update_screen()
 
     def resolved(self, view: View) -> ResolvedView:
@@ -359,11 +359,11 @@ class Workspace(QObject):
         return not self._has_started or self.requests.is_working
 
     @property
-    def snapshot(self) -> Snapshot | None:
+    def snapshot(self) -> ExportSnapshot | None:
         """The snapshot to export, or None before the first run."""
         if self.run is None or self.computed is None:
             return None
-        return Snapshot(self.computed, self.view, self.run)
+        return ExportSnapshot(self.computed, self.view, self.run)
 
     def start(self) -> None:
         """Compute the first document unless another request was made before."""
@@ -431,7 +431,7 @@ class Workspace(QObject):
         return next(keys) == next(keys)
 
     def _handle_result(self, answer: WorkerResult | RefinementResult) -> None:
-        self.requests.drop_answered()
+        self.requests.drop_answered_request()
         if isinstance(answer, RefinementResult):
             if answer.run is self.run:
                 self._show_refined_images()
@@ -442,7 +442,7 @@ class Workspace(QObject):
 
     def _handle_run_result(self, answer: WorkerResult) -> None:
         if answer.document is None:
-            self._errors.report_view(None)
+            self._errors.set_view_error(None)
             if self.view == self._wanted:
                 self._update_screen()  # the shown view has been requested again in the meantime
                 return
@@ -461,7 +461,7 @@ class Workspace(QObject):
         if answer.opened and is_newest:
             self._wanted = adapt_view(answer.opened, self._wanted)
         is_read = self._is_prefetched_with(self._wanted, answer.view)
-        self.view = self._wanted if is_read else immediate_view(self._wanted, answer.view)
+        self.view = self._wanted if is_read else with_immediate_fields(self._wanted, answer.view)
         self._update_screen(answer)
         self.requests.worker.discard(replaced)
         if not is_read:
@@ -503,11 +503,11 @@ class Workspace(QObject):
         if not self.requests.worker.is_working:  # otherwise a newer request is pending
             self.pending_document = None
         if was_read:  # the same view would fail again
-            self._wanted = immediate_view(self._wanted, self.view)
+            self._wanted = with_immediate_fields(self._wanted, self.view)
         self.requests.mark_refinement_failed(self.run, self.view)
         is_new_model = self._before_model and self.document.model and not self.pending_document
         if isinstance(error, InputError) and was_read:
-            self._errors.report_view(error)
+            self._errors.set_view_error(error)
         elif not was_read and is_new_model:
             self._leave_model(error if isinstance(error, InputError) else None)
         elif isinstance(error, InputError):

@@ -24,7 +24,7 @@ from visualizer.heatmap.board import stage_and_side
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.head_order import HeadOrder
-from visualizer.session.model_panes import MeasurementOffer, measurement_offer
+from visualizer.session.model_panes import MeasurementStatus, measurement_status
 from visualizer.session.timeline import StepSize
 from visualizer.session.view import CodeDialect
 from visualizer.session.view_options import (
@@ -34,7 +34,7 @@ from visualizer.session.view_options import (
     ColourMapKind,
     maps_of_kind,
 )
-from visualizer.shell.controllers import Controllers
+from visualizer.shell.controllers import WindowControllers
 from visualizer.shell.pane_table import PANES
 from visualizer.widgets import dialogs
 from visualizer.widgets.commands import Command, CommandAppearance, shortcuts_by_menu
@@ -96,12 +96,12 @@ class WindowState(Struct, frozen=True, eq=False):
         return self.view.playhead
 
     @property
-    def measurement(self) -> MeasurementOffer | None:
+    def measurement(self) -> MeasurementStatus | None:
         """The possible or running measurement of heads; it can change although the run does not."""
-        return measurement_offer(self.resolved.run) if self.resolved else None
+        return measurement_status(self.resolved.run) if self.resolved else None
 
 
-def window_state(c: Controllers, scheme: ColourScheme) -> WindowState:
+def window_state(c: WindowControllers, scheme: ColourScheme) -> WindowState:
     """Return the state of a window on which its commands depend."""
     workspace, screen = c.workspace, c.workspace.screen
     has_panels = bool(screen.panel(BOARD_CONTENTS).board.columns)
@@ -126,99 +126,99 @@ def window_state(c: Controllers, scheme: ColourScheme) -> WindowState:
     )
 
 
-def _has_module(now: WindowState) -> bool:
+def _has_module(state: WindowState) -> bool:
     """Return whether the run has a module; captured attention consists only of weights."""
-    return not now.panel(SETUP_PANEL).captured
+    return not state.panel(SETUP_PANEL).captured
 
 
-def _can_edit_heads(now: WindowState) -> bool:
-    return bool(now.panel(NEXT_TOKEN_PANEL).heads)
+def _can_edit_heads(state: WindowState) -> bool:
+    return bool(state.panel(NEXT_TOKEN_PANEL).heads)
 
 
-def _has_numbers(now: WindowState) -> bool:
-    return now.resolved is not None
+def _has_numbers(state: WindowState) -> bool:
+    return state.resolved is not None
 
 
-def _has_leading_axes(now: WindowState) -> bool:
-    resolved = now.resolved
+def _has_leading_axes(state: WindowState) -> bool:
+    resolved = state.resolved
     return resolved is not None and bool(resolved.run.trace.axes)
 
 
-def _is_zoomed(now: WindowState) -> bool:
-    return bool(now.panel(VIEW_CONTROLS_PANEL).part)
+def _is_zoomed(state: WindowState) -> bool:
+    return bool(state.panel(VIEW_CONTROLS_PANEL).part)
 
 
-def _can_step_history(now: WindowState, way: int) -> bool:
-    resolved = now.resolved
-    return resolved is not None and way in resolved.directions
+def _can_step_history(state: WindowState, way: int) -> bool:
+    resolved = state.resolved
+    return resolved is not None and way in resolved.history_directions
 
 
-def _can_mark(now: WindowState) -> bool:
-    resolved = now.resolved
+def _can_mark(state: WindowState) -> bool:
+    resolved = state.resolved
     pinned = resolved.pinned_when_reached if resolved else None
     return bool(resolved and pinned and pinned.stage in resolved.hidden_stages)
 
 
-def _can_paint_pinned(now: WindowState) -> bool:
-    pinned, painting = now.panel(BOARD_CONTENTS).cursor.pinned, now.panel(MASK_EDIT_PANEL)
+def _can_paint_pinned(state: WindowState) -> bool:
+    pinned, painting = state.panel(BOARD_CONTENTS).cursor.pinned, state.panel(MASK_EDIT_PANEL)
     return bool(painting and pinned and stage_and_side(pinned) in painting.targets)
 
 
-def _has_split(now: WindowState) -> bool:
-    split = now.panel(SHAPES_PANEL).split
+def _has_split(state: WindowState) -> bool:
+    split = state.panel(SHAPES_PANEL).split
     return split is not None and split.heads > 1
 
 
-def _can_reveal(now: WindowState) -> bool:
-    bar = now.panel(PLAYBACK_PANEL)
+def _can_reveal(state: WindowState) -> bool:
+    bar = state.panel(PLAYBACK_PANEL)
     return bar.question is not None and not bar.is_revealed
 
 
-def _has_next_page(now: WindowState) -> bool:
-    lesson = now.panel(LESSON_PANEL)
+def _has_next_page(state: WindowState) -> bool:
+    lesson = state.panel(LESSON_PANEL)
     return bool(lesson and lesson.has_next)
 
 
-def _has_previous_page(now: WindowState) -> bool:
-    lesson = now.panel(LESSON_PANEL)
+def _has_previous_page(state: WindowState) -> bool:
+    lesson = state.panel(LESSON_PANEL)
     return bool(lesson and lesson.number > 1)
 
 
-def _is_page_changed(now: WindowState) -> bool:
-    lesson = now.panel(LESSON_PANEL)
+def _is_page_changed(state: WindowState) -> bool:
+    lesson = state.panel(LESSON_PANEL)
     return bool(lesson and lesson.is_changed)
 
 
-def _can_ablate(now: WindowState) -> bool:
-    resolved = now.resolved
+def _can_ablate(state: WindowState) -> bool:
+    resolved = state.resolved
     question = ablation_question(resolved.run if resolved else None, "")
-    return question is not None and not now.panel(ATTRIBUTION_PANEL).is_complete
+    return question is not None and not state.panel(ATTRIBUTION_PANEL).is_complete
 
 
-def _can_swap_sides(now: WindowState) -> bool:
-    bar = now.panel(COMPARISON_PANEL)
+def _can_swap_sides(state: WindowState) -> bool:
+    bar = state.panel(COMPARISON_PANEL)
     return bar is not None and bar.can_swap
 
 
-def _has_largest_difference(now: WindowState) -> bool:
-    bar = now.panel(COMPARISON_PANEL)
+def _has_largest_difference(state: WindowState) -> bool:
+    bar = state.panel(COMPARISON_PANEL)
     return bar is not None and bar.largest is not None
 
 
-def _count_samples(now: WindowState) -> int:
+def _count_samples(state: WindowState) -> int:
     """Return the number of dropout samples in the comparison, or 0 for other comparisons."""
-    bar = now.panel(COMPARISON_PANEL)
+    bar = state.panel(COMPARISON_PANEL)
     return bar.count if bar and bar.against is ComparisonKind.SAMPLES else 0
 
 
-def _can_add_samples(now: WindowState) -> bool:
-    bar = now.panel(COMPARISON_PANEL)
-    return bar is not None and 0 < _count_samples(now) < bar.max_count
+def _can_add_samples(state: WindowState) -> bool:
+    bar = state.panel(COMPARISON_PANEL)
+    return bar is not None and 0 < _count_samples(state) < bar.max_count
 
 
-def _can_chat(now: WindowState) -> bool:
+def _can_chat(state: WindowState) -> bool:
     """Return whether the text can be treated as a chat message or is already treated as one."""
-    model, resolved = now.document.model, now.resolved
+    model, resolved = state.document.model, state.resolved
     reading = resolved.run.reading if resolved else None
     has_template = reading is not None and reading.has_chat_template
     return model is not None and (model.is_chat or has_template)
@@ -231,8 +231,8 @@ def _history_appearance(name: str, change: str) -> CommandAppearance:
     return CommandAppearance(name, entry=entry)
 
 
-def _play_or_pause(now: WindowState) -> CommandAppearance:
-    name = "pause" if now.playhead.is_playing else "play"
+def _play_or_pause(state: WindowState) -> CommandAppearance:
+    name = "pause" if state.playhead.is_playing else "play"
     return CommandAppearance(name, tip=name.capitalize())
 
 
@@ -242,7 +242,7 @@ def _open_documentation(window: QMainWindow) -> None:
     open_documentation(window)
 
 
-WindowCommand = Command[Controllers, WindowState]
+WindowCommand = Command[WindowControllers, WindowState]
 
 FILE, EDIT, MODULE, PLAY, COMPARE = "&File", "&Edit", "&Module", "&Play", "&Compare"
 VIEW, LESSONS, LAB, HELP = "&View", "&Lessons", "L&ab", "&Help"
@@ -256,7 +256,7 @@ def _choice_commands(
     id_: str,
     menu: str,
     group: str,
-    choose: Callable[[Controllers, Any], object],
+    choose: Callable[[WindowControllers, Any], object],
     chosen: Callable[[WindowState], object],
 ) -> Callable[..., WindowCommand]:
     """Return a function that creates the command for one value of a choice."""
@@ -269,7 +269,7 @@ def _choice_commands(
             lambda c: choose(c, value),
             (shortcut,),
             group=group,
-            is_checked=lambda now: chosen(now) == value,
+            is_checked=lambda state: chosen(state) == value,
             **options,
         )
 
@@ -278,26 +278,28 @@ def _choice_commands(
 
 # fmt: off
 _grain_command = _choice_commands("playback.set_grain", PLAY, "grain",
-    lambda c, grain: c.playback_controller.set_grain(grain), lambda now: now.playhead.grain)
+    lambda c, grain: c.playback_controller.set_grain(grain), lambda state: state.playhead.grain)
 _weight_transform_command = _choice_commands("view.set_weight_transform", WEIGHTS, "lens",
     lambda c, transform: c.view_controller.set_weight_transform(transform),
-    lambda now: now.view.lens)
+    lambda state: state.view.lens)
 _curve_command = _choice_commands("view.set_curve", COLOURS, "curve",
-    lambda c, curve: c.view_controller.set_curve(curve), lambda now: now.colouring.curve)
+    lambda c, curve: c.view_controller.set_curve(curve), lambda state: state.colouring.curve)
 _limits_command = _choice_commands("view.set_limits", COLOURS, "limits",
-    lambda c, limits: c.view_controller.set_limits(limits), lambda now: now.colouring.limits)
+    lambda c, limits: c.view_controller.set_limits(limits), lambda state: state.colouring.limits)
 _dialect_command = _choice_commands("view.set_dialect", VIEW, "dialect",
-    lambda c, dialect: c.view_controller.set_dialect(dialect), lambda now: now.view.dialect)
+    lambda c, dialect: c.view_controller.set_dialect(dialect), lambda state: state.view.dialect)
 _sequential_map_command = _choice_commands("view.set_map", COLOURS, "map",
-    lambda c, id_: c.view_controller.set_sequential_map(id_), lambda now: now.colouring.sequential)
+    lambda c, id_: c.view_controller.set_sequential_map(id_),
+    lambda state: state.colouring.sequential)
 _diverging_map_command = _choice_commands("view.set_diverging", COLOURS, "signed",
-    lambda c, id_: c.view_controller.set_diverging_map(id_), lambda now: now.colouring.diverging)
+    lambda c, id_: c.view_controller.set_diverging_map(id_),
+    lambda state: state.colouring.diverging)
 _scheme_command = _choice_commands("theme.set_scheme", VIEW, "scheme",
-    lambda c, scheme: c.settings_controller.choose_scheme(scheme), lambda now: now.scheme)
+    lambda c, scheme: c.settings_controller.choose_scheme(scheme), lambda state: state.scheme)
 # fmt: on
 
 
-def _map_command(each: ColourMap) -> WindowCommand:
+def _colour_map_command(each: ColourMap) -> WindowCommand:
     """Create the command that selects a colour map; a separator precedes the first of each kind."""
     create_command = (
         _sequential_map_command if each.kind is ColourMapKind.SEQUENTIAL else _diverging_map_command
@@ -319,81 +321,81 @@ COMMANDS: tuple[WindowCommand, ...] = (
         tip="Connect to a model that is served on another machine"),
     WindowCommand("model_image.choose", FILE, "Choose an &image…",
         lambda c: c.model_image_controller.choose(), ("Ctrl+Alt+I",),
-        is_enabled=lambda now: now.panel(SETUP_PANEL).image is not None,
+        is_enabled=lambda state: state.panel(SETUP_PANEL).image is not None,
         tip="Choose the input image of a vision model"),
     WindowCommand("recent_files.clear", RECENT_MENU, "&Clear list",
-        lambda c: c.recent_files_menu.clear(), ("Ctrl+Alt+O",)),
+        lambda c: c.recent_files_controller.clear(), ("Ctrl+Alt+O",)),
     WindowCommand("document.save", FILE, "&Save", lambda c: c.document_controller.save(),
         ("Ctrl+S",), icon="save", has_separator=True),
     WindowCommand("document.save_as", FILE, "Save &as…", lambda c: c.document_controller.save_as(),
         ("Ctrl+Shift+S",)),
     WindowCommand("document.revert", FILE, "Re&vert to saved",
         lambda c: c.document_controller.revert(), ("Ctrl+Alt+R",),
-        is_enabled=lambda now: now.can_revert),
+        is_enabled=lambda state: state.can_revert),
     WindowCommand("document.toggle_numbers", FILE, "Incl&ude numbers when saving",
         lambda c: c.document_controller.toggle_numbers(), ("Ctrl+Alt+N",),
-        is_checked=lambda now: now.saves_numbers),
+        is_checked=lambda state: state.saves_numbers),
     WindowCommand("export.open", FILE, "&Export…", lambda c: c.export_controller.export(),
-        ("Ctrl+E",), icon="export", is_enabled=lambda now: now.can_export),
+        ("Ctrl+E",), icon="export", is_enabled=lambda state: state.can_export),
     WindowCommand("window.close", FILE, "&Close window", lambda c: c.window.close(), ("Ctrl+W",),
         has_separator=True),
     WindowCommand("application.quit", FILE, "&Quit", lambda c: c.document_controller.quit(),
         ("Ctrl+Q",)),
     WindowCommand("workspace.undo", EDIT, "&Undo", lambda c: c.workspace.undo(), ("Ctrl+Z",),
-        icon="undo", is_enabled=lambda now: now.can_undo,
-        appearance=lambda now: _history_appearance("undo", now.undo_description)),
+        icon="undo", is_enabled=lambda state: state.can_undo,
+        appearance=lambda state: _history_appearance("undo", state.undo_description)),
     WindowCommand("workspace.redo", EDIT, "&Redo", lambda c: c.workspace.redo(),
-        ("Ctrl+Shift+Z", "Ctrl+Y"), icon="redo", is_enabled=lambda now: now.can_redo,
-        appearance=lambda now: _history_appearance("redo", now.redo_description)),
+        ("Ctrl+Shift+Z", "Ctrl+Y"), icon="redo", is_enabled=lambda state: state.can_redo,
+        appearance=lambda state: _history_appearance("redo", state.redo_description)),
     WindowCommand("cell.copy", EDIT, "&Copy cell", lambda c: c.docks.run_command("cell.copy"),
         ("Ctrl+Shift+C",), icon="copy", has_separator=True,
-        is_enabled=lambda now: now.panel(CELL_PANEL) is not None),
+        is_enabled=lambda state: state.panel(CELL_PANEL) is not None),
     WindowCommand("export.copy_picture", EDIT, "Copy as &image",
         lambda c: c.export_controller.copy_figure(), ("Ctrl+Shift+I",),
-        is_enabled=lambda now: now.can_export),
+        is_enabled=lambda state: state.can_export),
     WindowCommand("export.copy_script", EDIT, "Copy as scri&pt",
         lambda c: c.export_controller.copy_script(), ("Ctrl+Alt+C",),
-        is_enabled=lambda now: now.can_copy_script,
+        is_enabled=lambda state: state.can_copy_script,
         tip="Copy a Python script that computes these numbers with torch only"),
     WindowCommand("cell.unpin", EDIT, "Unpi&n cell", lambda c: c.cell_selection_controller.unpin(),
         ("Ctrl+Shift+P",), icon="pin",
-        is_enabled=lambda now: now.panel(BOARD_CONTENTS).cursor.is_pinned),
-    WindowCommand("text.edit", EDIT, "Edit &sentence", lambda c: c.settings_bar.edit_sentence(),
+        is_enabled=lambda state: state.panel(BOARD_CONTENTS).cursor.is_pinned),
+    WindowCommand("text.edit", EDIT, "Edit &sentence", lambda c: c.settings_bar.focus_text(),
         ("Ctrl+L",), has_separator=True,
-        is_enabled=lambda now: now.panel(SETUP_PANEL).image is None),
+        is_enabled=lambda state: state.panel(SETUP_PANEL).image is None),
     WindowCommand("text.edit_second", EDIT, "Edit second te&xt",
         lambda c: c.settings_bar.edit_second(), ("Ctrl+Alt+Shift+L",),
-        is_enabled=lambda now: now.panel(SETUP_PANEL).second is not None,
+        is_enabled=lambda state: state.panel(SETUP_PANEL).second is not None,
         tip="Edit the second text of a pair, or the beginning of the decoder’s text"),
     WindowCommand("token_selection.find", EDIT, "&Find token",
         lambda c: c.docks.open_and_run("token_selection.find"), ("Ctrl+F",)),
     WindowCommand("token_selection.go_to_largest_weight", EDIT, "Go to next largest &weight",
         lambda c: c.docks.open_and_run("token_selection.go_to_largest_weight"), ("Ctrl+I",),
-        is_enabled=lambda now: now.panel(TOKENS_PANEL).weights is not None,
+        is_enabled=lambda state: state.panel(TOKENS_PANEL).weights is not None,
         tip="Go to the token with the largest weight; press again for the next largest"),
     WindowCommand("token_selection.switch_role", EDIT, "Switch t&oken role (query or key)",
         lambda c: c.token_selection_controller.switch_role(), ("Ctrl+Shift+T",),
         tip="Show what the tokens attend to, or what attends to them"),
     WindowCommand("token_selection.clear", EDIT, "Deselect &tokens",
         lambda c: c.token_selection_controller.deselect_all(), ("Ctrl+Shift+D",),
-        is_enabled=lambda now: bool(now.panel(TOKENS_PANEL).chosen)),
+        is_enabled=lambda state: bool(state.panel(TOKENS_PANEL).chosen)),
     WindowCommand("settings.open", EDIT, "S&ettings…", lambda c: c.settings_controller.open(),
         ("Ctrl+,",), icon="settings", has_separator=True),
     WindowCommand("module.toggle_causal_mask", MODULE, "Causal &mask",
         lambda c: c.setup_controller.toggle_mask(), ("Ctrl+M",), is_enabled=_has_module,
-        is_checked=lambda now: bool(now.document.get("causal")),
+        is_checked=lambda state: bool(state.document.get("causal")),
         tip="Prevent tokens from attending to later tokens"),
     WindowCommand("mask_edit.toggle", MODULE, "&Paint the mask or cut edges",
         lambda c: c.mask_edit_controller.toggle(), ("Ctrl+Shift+K",),
-        is_enabled=lambda now: _has_module(now) or _can_edit_heads(now),
-        is_checked=lambda now: now.view.painting.is_on),
+        is_enabled=lambda state: _has_module(state) or _can_edit_heads(state),
+        is_checked=lambda state: state.view.painting.is_on),
     WindowCommand("mask_edit.paint_pinned", MODULE, "Allow or block pinned &cell",
         lambda c: c.mask_edit_controller.paint_pinned(), ("X",), has_local_shortcut=True,
         is_enabled=_can_paint_pinned,
         tip="Change the pinned cell in the mask; in a model, cut or restore its edge"),
     WindowCommand("module.toggle_training_mode", MODULE, "&Training mode (with dropout)",
-        lambda c: c.setup_controller.toggle_mode(), ("Ctrl+T",), is_enabled=_has_module,
-        is_checked=lambda now: now.document.spec.mode is DropoutMode.TRAIN),
+        lambda c: c.setup_controller.toggle_dropout_mode(), ("Ctrl+T",), is_enabled=_has_module,
+        is_checked=lambda state: state.document.spec.mode is DropoutMode.TRAIN),
     WindowCommand("workspace.resample dropout_seed", MODULE, "&Resample dropout",
         lambda c: c.setup_controller.resample("dropout_seed"), ("Ctrl+R",), icon="resample",
         is_enabled=_has_module),
@@ -401,12 +403,12 @@ COMMANDS: tuple[WindowCommand, ...] = (
         lambda c: c.setup_controller.resample("seed"), ("Ctrl+Shift+R",), is_enabled=_has_module),
     WindowCommand("workspace.keep_weights", MODULE, "&Keep these weights",
         lambda c: c.setup_controller.keep_weights(), ("Ctrl+K",),
-        is_enabled=lambda now: now.can_keep_weights,
-        is_checked=lambda now: are_all_custom(now.document.spec)),
+        is_enabled=lambda state: state.can_keep_weights,
+        is_checked=lambda state: are_all_custom(state.document.spec)),
     WindowCommand("head_edit.toggle", MODULE, "Ablate shown &head",
         lambda c: c.head_edit_controller.toggle_shown_head(), ("Ctrl+Shift+J",), has_separator=True,
-        is_enabled=lambda now: now.panel(NEXT_TOKEN_PANEL).head is not None,
-        is_checked=lambda now: now.panel(NEXT_TOKEN_PANEL).is_head_edited),
+        is_enabled=lambda state: state.panel(NEXT_TOKEN_PANEL).head is not None,
+        is_checked=lambda state: state.panel(NEXT_TOKEN_PANEL).is_head_edited),
     WindowCommand("head_edit.set_mean", MODULE, "Mea&n-ablate shown heads",
         lambda c: c.head_edit_controller.set_kind("mean"), ("Ctrl+Alt+E",),
         is_enabled=_can_edit_heads),
@@ -415,62 +417,62 @@ COMMANDS: tuple[WindowCommand, ...] = (
         is_enabled=_can_edit_heads),
     WindowCommand("head_edit.patch", MODULE, "Patch shown heads from another te&xt…",
         lambda c: c.head_edit_controller.set_kind("patched"), ("Ctrl+Alt+X",),
-        is_enabled=lambda now: _can_edit_heads(now) and not now.document.takes_image),
+        is_enabled=lambda state: _can_edit_heads(state) and not state.document.takes_image),
     WindowCommand("head_edit.restore_all", MODULE, "Rest&ore all heads",
         lambda c: c.head_edit_controller.restore_all(), ("Ctrl+Alt+J",),
-        is_enabled=lambda now: now.panel(NEXT_TOKEN_PANEL).has_changes,
+        is_enabled=lambda state: state.panel(NEXT_TOKEN_PANEL).has_changes,
         tip="Undo all head edits and cut edges"),
     WindowCommand("head_edit.sort_by_change", MODULE, "Sort heads b&y change",
         lambda c: c.view_controller.set_head_order(HeadOrder.CHANGED), ("Ctrl+Alt+V",),
-        is_enabled=lambda now: now.panel(NEXT_TOKEN_PANEL).is_edited,
+        is_enabled=lambda state: state.panel(NEXT_TOKEN_PANEL).is_edited,
         tip="Sort the Layers pane by how much the edits changed the weights"),
     WindowCommand("model.show_next_part", MODULE, "Next attention kin&d",
         lambda c: c.setup_controller.show_next_part(), ("Ctrl+Alt+W",),
-        is_enabled=lambda now: bool(now.panel(SETUP_PANEL).parts.choices),
+        is_enabled=lambda state: bool(state.panel(SETUP_PANEL).parts.choices),
         tip="Switch between encoder, decoder and cross-attention"),
     WindowCommand("attribution.toggle_ablations", MODULE, "Ablate &each head or stop",
         lambda c: c.attribution_controller.toggle_ablations(), ("Ctrl+Alt+Y",),
-        is_enabled=_can_ablate, is_checked=lambda now: now.panel(ATTRIBUTION_PANEL).is_ablating,
+        is_enabled=_can_ablate, is_checked=lambda state: state.panel(ATTRIBUTION_PANEL).is_ablating,
         tip="Run the model once per head, without this head, and show the effects in the "
         "Attribution pane"),
     WindowCommand("head_measurement.toggle", MODULE, "Measure heads o&f a long text or stop",
         lambda c: c.head_measurement_controller.toggle(), ("Ctrl+Alt+Q",),
-        is_enabled=lambda now: now.measurement is not None,
-        is_checked=lambda now: bool(now.measurement and now.measurement.is_measuring),
+        is_enabled=lambda state: state.measurement is not None,
+        is_checked=lambda state: bool(state.measurement and state.measurement.is_measuring),
         tip="Compute the head measures row by row for the Heads and Scatter panes"),
     WindowCommand("model_generation.toggle", GENERATE_MENU, "&Generate or stop",
         lambda c: c.model_generation_controller.toggle(), ("Ctrl+Shift+E",),
-        is_enabled=lambda now: now.generation_widget.can_run,
-        is_checked=lambda now: now.generation_widget.generation.is_running,
+        is_enabled=lambda state: state.generation_widget.can_run,
+        is_checked=lambda state: state.generation_widget.generation.is_running,
         tip="Generate the number of tokens set in the Continue pane, or stop"),
     WindowCommand("model_generation.sample", GENERATE_MENU, "S&ample a token",
         lambda c: c.model_generation_controller.sample(), ("Ctrl+Shift+Y",),
-        is_enabled=lambda now: now.generation_widget.can_sample),
+        is_enabled=lambda state: state.generation_widget.can_sample),
     WindowCommand("model_generation.step_back", GENERATE_MENU, "Step &back",
         lambda c: c.model_generation_controller.step_back(), ("Alt+PgUp",),
-        is_enabled=lambda now: now.generation_widget.generation.can_step_back),
+        is_enabled=lambda state: state.generation_widget.generation.can_step_back),
     WindowCommand("model_generation.step_forward", GENERATE_MENU, "Step &forward",
         lambda c: c.model_generation_controller.step_forward(), ("Alt+PgDown",),
-        is_enabled=lambda now: now.generation_widget.generation.can_step_forward),
+        is_enabled=lambda state: state.generation_widget.generation.can_step_forward),
     WindowCommand("model_generation.switch_branch", GENERATE_MENU, "Next alte&rnative",
         lambda c: c.model_generation_controller.switch_branch(), ("Alt+Down",),
-        is_enabled=lambda now: now.generation_widget.generation.can_switch_branch,
+        is_enabled=lambda state: state.generation_widget.generation.can_switch_branch,
         tip="Go to another token that was sampled at this position"),
     WindowCommand("model_generation.use_as_text", GENERATE_MENU, "&Use as text",
         lambda c: c.model_generation_controller.use_as_text(), ("Alt+Ins",),
-        is_enabled=lambda now: now.generation_widget.can_use_as_text,
+        is_enabled=lambda state: state.generation_widget.can_use_as_text,
         tip="Replace the sentence with the generated text and show its attention"),
     WindowCommand("model_generation.toggle_chat", GENERATE_MENU, "Treat text as a user &message",
         lambda c: c.model_generation_controller.toggle_chat(), ("Ctrl+Alt+U",), has_separator=True,
         is_enabled=_can_chat,
-        is_checked=lambda now: bool(now.document.model and now.document.model.is_chat),
+        is_checked=lambda state: bool(state.document.model and state.document.model.is_chat),
         tip="Apply the model’s chat template, up to the beginning of the answer"),
     WindowCommand("model_generation.start_again", GENERATE_MENU, "&Start over",
         lambda c: c.model_generation_controller.start_again(), ("Alt+Del",),
-        is_enabled=lambda now: now.generation_widget.last_step > 0,
+        is_enabled=lambda state: state.generation_widget.last_step > 0,
         tip="Discard all generated tokens"),
     WindowCommand("module.open_settings", MODULE, "All &settings…",
-        lambda c: c.settings_bar.open_more(), ("F2", "Ctrl+Alt+,"), has_separator=True,
+        lambda c: c.settings_bar.open_other_settings(), ("F2", "Ctrl+Alt+,"), has_separator=True,
         is_enabled=_has_module,
         tip="Change the scale, positions, masks, seeds, precision and all other module settings"),
     WindowCommand("playback.toggle", PLAY, "&Play or pause",
@@ -500,11 +502,11 @@ COMMANDS: tuple[WindowCommand, ...] = (
         lambda c: c.playback_controller.change_speed(-1), ("Ctrl+;",)),
     WindowCommand("playback.toggle_loop", PLAY, "&Loop",
         lambda c: c.playback_controller.toggle_loop(), ("Ctrl+Shift+L",), icon="loop",
-        is_checked=lambda now: now.playhead.loops),
+        is_checked=lambda state: state.playhead.loops),
     WindowCommand("playback.predict", PLAY, "Predict this sta&ge",
         lambda c: c.playback_controller.predict(), ("Ctrl+P",), icon="predict", has_separator=True,
         is_enabled=_has_numbers,
-        is_checked=lambda now: now.panel(PLAYBACK_PANEL).question is not None),
+        is_checked=lambda state: state.panel(PLAYBACK_PANEL).question is not None),
     WindowCommand("cell.mark", PLAY, "&Mark pinned cell",
         lambda c: c.cell_selection_controller.mark(), ("Return", "Enter"), has_local_shortcut=True,
         is_enabled=_can_mark, tip="Mark the pinned cell as a prediction"),
@@ -528,7 +530,7 @@ COMMANDS: tuple[WindowCommand, ...] = (
         is_enabled=_can_add_samples),
     WindowCommand("comparison.scale_samples -1", COMPARE, "Hal&ve sample count",
         lambda c: c.comparison_controller.scale_samples(-1), ("Ctrl+<",),
-        is_enabled=lambda now: _count_samples(now) > 1),
+        is_enabled=lambda state: _count_samples(state) > 1),
     WindowCommand("comparison.add_sample", COMPARE, "Add &one sample",
         lambda c: c.comparison_controller.add_sample(), ("Ctrl+Shift+U",),
         is_enabled=_can_add_samples),
@@ -537,7 +539,7 @@ COMMANDS: tuple[WindowCommand, ...] = (
         is_enabled=_has_largest_difference),
     WindowCommand("comparison.stop", COMPARE, "Stop &comparing",
         lambda c: c.comparison_controller.end_comparison(), ("Ctrl+Shift+G",),
-        is_enabled=lambda now: now.panel(COMPARISON_PANEL) is not None),
+        is_enabled=lambda state: state.panel(COMPARISON_PANEL) is not None),
     WindowCommand("view.step_leading 1", VIEW, "Next layer or text",
         lambda c: c.view_controller.step_leading(1), ("Ctrl+PgDown",),
         is_enabled=_has_leading_axes),
@@ -545,12 +547,12 @@ COMMANDS: tuple[WindowCommand, ...] = (
         lambda c: c.view_controller.step_leading(-1), ("Ctrl+PgUp",), is_enabled=_has_leading_axes),
     WindowCommand("view.toggle_side_by_side", VIEW, "Layers or te&xts side by side",
         lambda c: c.view_controller.toggle_side_by_side(), ("Ctrl+Alt+T",),
-        is_enabled=_has_leading_axes, is_checked=lambda now: now.view.spread),
+        is_enabled=_has_leading_axes, is_checked=lambda state: state.view.spread),
     WindowCommand("cell.go -1", VIEW, "Prev&ious cell",
         lambda c: c.cell_selection_controller.go(-1), ("Ctrl+[",), icon="back", has_separator=True,
-        is_enabled=lambda now: _can_step_history(now, -1)),
+        is_enabled=lambda state: _can_step_history(state, -1)),
     WindowCommand("cell.go 1", VIEW, "Next &cell", lambda c: c.cell_selection_controller.go(1),
-        ("Ctrl+]",), icon="chevron-right", is_enabled=lambda now: _can_step_history(now, 1)),
+        ("Ctrl+]",), icon="chevron-right", is_enabled=lambda state: _can_step_history(state, 1)),
     WindowCommand("view.zoom_in", VIEW, "Zoo&m in", lambda c: c.view_controller.zoom_in(),
         ("Ctrl++", "Ctrl+="), has_separator=True),
     WindowCommand("view.zoom_out", VIEW, "Zoom o&ut", lambda c: c.view_controller.zoom_out(),
@@ -578,17 +580,17 @@ COMMANDS: tuple[WindowCommand, ...] = (
         tip="Show the previous head only"),
     WindowCommand("view.toggle_aggregate mean", LAYOUT, "Heads: &mean",
         lambda c: c.view_controller.toggle_aggregate(HeadAggregate.MEAN), ("Ctrl+Shift+M",),
-        has_separator=True, is_checked=lambda now: HeadAggregate.MEAN in now.view.folds,
+        has_separator=True, is_checked=lambda state: HeadAggregate.MEAN in state.view.folds,
         tip="Show the mean of all heads, cell by cell, next to the heads"),
     WindowCommand("view.toggle_aggregate max", LAYOUT, "Heads: ma&ximum",
         lambda c: c.view_controller.toggle_aggregate(HeadAggregate.MAX), ("Ctrl+Shift+X",),
-        is_checked=lambda now: HeadAggregate.MAX in now.view.folds,
+        is_checked=lambda state: HeadAggregate.MAX in state.view.folds,
         tip="Show the maximum of all heads, cell by cell, next to the heads"),
     _weight_transform_command(WeightTransform.PLAIN, "&Unmodified", "Ctrl+Shift+W"),
     _weight_transform_command(WeightTransform.WITHOUT_FIRST, "Without the &first token",
         "Ctrl+Shift+F"),
     _weight_transform_command(WeightTransform.TIMES_VALUE, "Weights × &value norm", "Ctrl+Shift+V",
-        is_enabled=lambda now: now.panel(VIEW_CONTROLS_PANEL).has_values),
+        is_enabled=lambda state: state.panel(VIEW_CONTROLS_PANEL).has_values),
     _curve_command(ColourCurve.LINEAR, "Colour scale: l&inear", "Ctrl+1"),
     _curve_command(ColourCurve.LOG, "Colour scale: lo&garithmic", "Ctrl+2"),
     _curve_command(ColourCurve.RANK, "Colour scale: &rank", "Ctrl+3"),
@@ -604,7 +606,7 @@ COMMANDS: tuple[WindowCommand, ...] = (
     WindowCommand("shapes.toggle_split", VIEW, "Split or &join head columns",
         lambda c: c.docks.run_command("shapes.toggle_split"), ("Ctrl+J",), has_separator=True,
         is_enabled=_has_split, tip="Move the heads’ columns apart or back together"),
-    *map(_map_command, COLOUR_MAPS),
+    *map(_colour_map_command, COLOUR_MAPS),
     _scheme_command(ColourScheme.SYSTEM, "Theme: &system", "Ctrl+Alt+S", icon="theme",
         has_separator=True),
     _scheme_command(ColourScheme.LIGHT, "Theme: lig&ht", "Ctrl+Alt+L"),
@@ -617,23 +619,24 @@ COMMANDS: tuple[WindowCommand, ...] = (
         ("Ctrl+Alt+P",)),
     WindowCommand("presenter_mode.toggle", VIEW, "Presenter mode (&video projector)",
         lambda c: c.presenter_mode.toggle(), ("F5",), has_separator=True,
-        is_checked=lambda now: now.is_presenting),
+        is_checked=lambda state: state.is_presenting),
     WindowCommand("presenter_mode.blank", VIEW, "Blan&k the screen",
         lambda c: c.presenter_mode.blank_screen(), ("B", "."),
-        is_enabled=lambda now: now.is_presenting),
+        is_enabled=lambda state: state.is_presenting),
     WindowCommand("reduced_motion.toggle", VIEW, "&Reduce motion",
         lambda c: c.settings_controller.toggle_motion(), ("Ctrl+Alt+M",),
-        is_checked=lambda now: now.is_motion_reduced,
+        is_checked=lambda state: state.is_motion_reduced,
         tip="Show panes, menus and lists without animation"),
-    WindowCommand("lesson.step 1", LESSONS, "&Next page", lambda c: c.lesson_controller.step(1),
+    WindowCommand("lesson.step 1", LESSONS, "&Next page",
+        lambda c: c.lesson_controller.turn_pages(1),
         ("Alt+Right",), has_separator=True, is_enabled=_has_next_page),
     WindowCommand("lesson.step -1", LESSONS, "&Previous page",
-        lambda c: c.lesson_controller.step(-1), ("Alt+Left",), is_enabled=_has_previous_page),
+        lambda c: c.lesson_controller.turn_pages(-1), ("Alt+Left",), is_enabled=_has_previous_page),
     WindowCommand("lesson.restore_page", LESSONS, "&Restore page",
         lambda c: c.lesson_controller.restore_page_settings(), ("Alt+Home",),
         is_enabled=_is_page_changed, tip="Undo the changes made since the page was opened"),
     WindowCommand("lesson.close", LESSONS, "&Close lesson", lambda c: c.lesson_controller.close(),
-        ("Alt+End",), is_enabled=lambda now: now.panel(LESSON_PANEL) is not None),
+        ("Alt+End",), is_enabled=lambda state: state.panel(LESSON_PANEL) is not None),
     WindowCommand("lesson.open_folder", LESSONS, "Open lessons &folder",
         lambda c: c.lesson_controller.open_folder(), ("Ctrl+Alt+F",), has_separator=True),
     WindowCommand("lab.open", LAB, "&Language lab", lambda c: c.open_lab(), ("Ctrl+Alt+A",)),

@@ -13,8 +13,8 @@ from visualizer.session.view import TableSelection
 from visualizer.shell.document_controller import DocumentController
 from visualizer.shell.document_recovery import RecoveryPrompt
 from visualizer.shell.pane_table import PANES
-from visualizer.shell.presenter_mode import PresenterMode
-from visualizer.shell.recent_files_menu import RecentFilesMenu
+from visualizer.shell.presenter_mode import PresenterModeController
+from visualizer.shell.recent_files_controller import RecentFilesController
 from visualizer.shell.settings_controller import ReducedMotionController, SettingsController
 from visualizer.shell.start_page_controller import StartPageController
 
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
     from visualizer.heatmap.widget import BoardView
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import WindowOn
-    from visualizer.shell.injected_services import Services
+    from visualizer.shell.injected_services import WindowServices
     from visualizer.shell.pane_docks import PaneDocks, PaneFocusCycle
 
 
-class Controllers(FeatureControllers):
+class WindowControllers(FeatureControllers):
     """The controllers that the commands and signals of a main window call."""
 
     def __init__(
         self,
         workspace: Workspace,
         window: QMainWindow,
-        program: Services,
+        program: WindowServices,
         lessons: LessonState,
         window_on: WindowOn,
         lessons_menu: QMenu,
@@ -68,8 +68,10 @@ class Controllers(FeatureControllers):
         self.board_menu_controller = BoardMenuController(workspace, board, self._menu_actions())
         board.layerChosen.connect(self._show_layer_numbers)
         self.recovery_prompt = RecoveryPrompt(window)
-        self.recent_files_menu = RecentFilesMenu(recent_menu, window)
-        self.presenter_mode = PresenterMode(workspace, window, docks, self.board, settings_bar)
+        self.recent_files_controller = RecentFilesController(recent_menu, window)
+        self.presenter_mode = PresenterModeController(
+            workspace, window, docks, self.board, settings_bar
+        )
         self.reduced_motion_controller = ReducedMotionController(window)
         self.settings_controller = SettingsController(
             window,
@@ -78,7 +80,7 @@ class Controllers(FeatureControllers):
             self.setup_controller,
             self.document_controller,
             self.reduced_motion_controller,
-            self.name_widgets,
+            self.set_command_tooltips,
         )
         self.start_page = StartPageController(
             window,
@@ -129,7 +131,7 @@ class Controllers(FeatureControllers):
         autosave, exporter = files.autosave_controller, self.export_controller.exporter
         models = (self.model_chooser_controller, self.model_connection_controller)
         for speaker in (files, self.recovery_prompt, images, exporter):
-            speaker.said.connect(show_message)
+            speaker.messageReported.connect(show_message)
         for part in (
             *(self.workspace, files, autosave, self.recovery_prompt, images, *models),
             *(self.export_controller, self.model_generation_controller),
@@ -141,8 +143,8 @@ class Controllers(FeatureControllers):
         files.lessonLeft.connect(self.lesson_controller.close)
         autosave.found.connect(self.recovery_prompt.offer)
         self.recovery_prompt.recovered.connect(files.open_recovered)
-        files.settled.connect(self.recent_files_menu.remember)
-        self.recent_files_menu.chosen.connect(files.open)
+        files.settled.connect(self.recent_files_controller.remember)
+        self.recent_files_controller.chosen.connect(files.open)
         files.modelRequested.connect(self.model_chooser_controller.open_folder)
         files.imageRequested.connect(images.use_image)
         self.presenter_mode.arrangementChanged.connect(self.board.apply_pending_arrangement)

@@ -20,10 +20,10 @@ from visualizer.models.model_source import parse_server_address
 from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.shell.document_io import (
     OPEN_FILE_FILTER,
-    ChangedFile,
-    FoundImage,
-    ReadResult,
-    WriteResult,
+    FileReadResult,
+    FileWriteResult,
+    InputImageFile,
+    WriteConflict,
     write_saved_document,
 )
 from visualizer.shell.document_recovery import AutosaveController
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QMainWindow, QWidget
 
     from visualizer.attention.spec import Device, Dtype
-    from visualizer.documents.recovery_file import RecoveredDocument
+    from visualizer.documents.recovery_file import CrashRecoveryFile
     from visualizer.features.lessons.lesson import LessonState
     from visualizer.session.document import Document
     from visualizer.session.model_opening import OpenedModelSource
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from visualizer.session.view_options import ColourOptions
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_io import LessonPage
-    from visualizer.shell.injected_services import Services
+    from visualizer.shell.injected_services import WindowServices
     from visualizer.storage.regular_file import FileVersion
 
     WindowOn = Callable[[Path], QMainWindow | None]
@@ -76,7 +76,7 @@ class DocumentController(QObject):
     quitRequested = Signal()
     lessonLeft = Signal()
     """Requests that the lesson is closed and the user's document is shown again."""
-    said = Signal(str, int)
+    messageReported = Signal(str, int)
     """Emitted with a status message and its duration in ms; with 0, it lasts until the next one."""
     failed = Signal(str)
     settled = Signal(object)
@@ -84,7 +84,7 @@ class DocumentController(QObject):
 
     def __init__(
         self,
-        program: Services,
+        program: WindowServices,
         workspace: Workspace,
         lessons: LessonState,
         window: QWidget,
@@ -217,13 +217,13 @@ class DocumentController(QObject):
 
     def _read_file(
         self, path: Path, document: Document, *, is_reverting: bool = False
-    ) -> ReadResult | FoundImage:
+    ) -> FileReadResult | InputImageFile:
         try:
             read = self.program.read(path, document)
-            return ReadResult(read, path, document, is_reverting)
+            return FileReadResult(read, path, document, is_reverting)
         except InputError:
             if document.takes_image and has_image_suffix(path):
-                return FoundImage(path)
+                return InputImageFile(path)
             raise
 
     def revert(self) -> None:
@@ -300,7 +300,7 @@ class DocumentController(QObject):
         if refused:
             show_warning(self._window, "Cannot open", f"{message} {refused.sentence}")
 
-    def open_recovered(self, saved: SavedDocument, left: RecoveredDocument) -> None:
+    def open_recovered(self, saved: SavedDocument, left: CrashRecoveryFile) -> None:
         """Show a recovered document in this window, or in another if this window has a document."""
         is_of_this = self.path is not None and self.path == left.path and self.is_saved
         if is_of_this or (self.is_unmodified and not self.is_requested):
@@ -308,7 +308,7 @@ class DocumentController(QObject):
         else:
             self.recoveredInNewWindow.emit(saved, left)
 
-    def recover(self, saved: SavedDocument, left: RecoveredDocument) -> None:
+    def recover(self, saved: SavedDocument, left: CrashRecoveryFile) -> None:
         """Show a recovered document as an unsaved document."""
         self.autosave_controller.adopt_recovery_file(left)
         self.show_opened(saved, left.path)
@@ -417,21 +417,23 @@ class DocumentController(QObject):
 
     def close(self) -> None:
         """Stop the worker thread and remove the recovery file."""
-        self._worker.leave()
+        self._worker.abandon()
         self.autosave_controller.close()
 
     # ------------------------------------------------------------------ results
 
-    def _handle_result(self, answer: ReadResult | WriteResult | ChangedFile | FoundImage) -> None:
+    def _handle_result(
+        self, answer: FileReadResult | FileWriteResult | WriteConflict | InputImageFile
+    ) -> None:
         self._finish_request()
-        if not isinstance(answer, ChangedFile | FoundImage) and answer.path:
+        if not isinstance(answer, WriteConflict | InputImageFile) and answer.path:
             self.settled.emit(answer.path)
-        if isinstance(answer, ChangedFile):
+        if isinstance(answer, WriteConflict):
             self._ask_overwrite(answer.path, answer.page)
-        elif isinstance(answer, FoundImage):
+        elif isinstance(answer, InputImageFile):
             self._show_message("")
             self.imageRequested.emit(answer.path)
-        elif isinstance(answer, WriteResult):
+        elif isinstance(answer, FileWriteResult):
             self._handle_written(answer)
         elif answer.path and answer.is_reverting:
             self._handle_reverted(answer.what, answer.path)
@@ -442,7 +444,7 @@ class DocumentController(QObject):
             self._handle_read(answer.what, answer.path)
         self._start_next()
 
-    def _handle_written(self, done: WriteResult) -> None:
+    def _handle_written(self, done: FileWriteResult) -> None:
         if not done.is_copy:
             self.path, self._clean, self._version = done.path, done.document, done.version
         saved = f"Saved {'a copy as ' * done.is_copy}{done.path}"
@@ -512,7 +514,7 @@ class DocumentController(QObject):
             self.failed.emit("".join(traceback.format_exception(error)))
 
     def _show_message(self, words: str, for_ms: int = MESSAGE_MS) -> None:
-        self.said.emit(words, for_ms)
+        self.messageReported.emit(words, for_ms)
 
 
 def _is_model_folder(path: Path) -> bool:
@@ -526,10 +528,10 @@ def _is_model_folder(path: Path) -> bool:
 
 def _read_example(
     read: Callable[[], SavedDocument], before: Document, colouring: ColourOptions
-) -> ReadResult:
+) -> FileReadResult:
     """Read an example and keep the user's choice of device and colours."""
     example = read()
     document = example.document.set("device", before.spec.device)
     view = replace(example.view, colouring=colouring)
     saved = SavedDocument(document, view, opened_model=example.opened_model)
-    return ReadResult(saved, None, before, is_reverting=False)
+    return FileReadResult(saved, None, before, is_reverting=False)

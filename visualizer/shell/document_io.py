@@ -38,7 +38,7 @@ NUMBERS_LATE_NOTICE = "The numbers were not saved: a lesson was opened before th
 LessonPage: TypeAlias = "tuple[Document, View]"
 
 
-class ReadResult(Struct, frozen=True, eq=False):
+class FileReadResult(Struct, frozen=True, eq=False):
     """The result of reading a file: a document, or a change to the current one.
 
     Parameters
@@ -57,7 +57,7 @@ class ReadResult(Struct, frozen=True, eq=False):
     is_reverting: bool
 
 
-class WriteResult(Struct, frozen=True, eq=False):
+class FileWriteResult(Struct, frozen=True, eq=False):
     """The result of writing the window's own file or a copy.
 
     Parameters
@@ -77,7 +77,7 @@ class _FileChangedError(Exception):
     """Raised if another program has changed the file that is to be replaced."""
 
 
-class ChangedFile(Struct, frozen=True, eq=False):
+class WriteConflict(Struct, frozen=True, eq=False):
     """A file that was not written because another program has changed it.
 
     Parameters
@@ -90,7 +90,7 @@ class ChangedFile(Struct, frozen=True, eq=False):
     page: LessonPage | None
 
 
-class FoundImage(Struct, frozen=True):
+class InputImageFile(Struct, frozen=True):
     """An image file without a document, on which the current vision model is run."""
 
     path: Path
@@ -106,7 +106,7 @@ def write_saved_document(
     replaced: FileVersion | None,
     may_replace: bool,
     are_numbers_late: bool = False,
-) -> WriteResult | ChangedFile:
+) -> FileWriteResult | WriteConflict:
     """Write a document; include the numbers of a run if one is given.
 
     Parameters
@@ -135,10 +135,10 @@ def write_saved_document(
             path, lambda file: write_document(file, whole, view, run), check=check
         )
     except _FileChangedError:
-        return ChangedFile(path, page)
+        return WriteConflict(path, page)
     is_of_model = whole is not document
     is_elsewhere = bool(run and run.reading and run.reading.fetch_captured)
     lacks_numbers = NUMBERS_LATE_NOTICE if are_numbers_late else ""
     if is_of_model and is_elsewhere and whole.captured is None:
         lacks_numbers = NUMBERS_GONE_NOTICE
-    return WriteResult(document, path, page is not None, read_file_version(path), lacks_numbers)
+    return FileWriteResult(document, path, page is not None, read_file_version(path), lacks_numbers)

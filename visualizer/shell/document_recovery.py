@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QWidget
 
-    from visualizer.documents.recovery_file import RecoveredDocument, RecoveryFile
+    from visualizer.documents.recovery_file import CrashRecoveryFile, RecoveryFile
     from visualizer.session.document import Document
     from visualizer.session.view import View
     from visualizer.storage.regular_file import FileVersion
@@ -99,7 +99,7 @@ class AutosaveController(QObject):
             self._kept = document, path, version
             self._worker.ask(partial(self._recovery.keep, *self._latest))
 
-    def adopt_recovery_file(self, left: RecoveredDocument) -> None:
+    def adopt_recovery_file(self, left: CrashRecoveryFile) -> None:
         """Keep the file of a recovered document until the document is autosaved or saved."""
         self._recovery.inherited.append(left)
 
@@ -107,7 +107,7 @@ class AutosaveController(QObject):
         """Search for recovery files left by crashed instances of the program."""
         self._worker.ask(self._recovery.abandoned_files)
 
-    def _handle_result(self, answer: list[RecoveredDocument] | int | None) -> None:
+    def _handle_result(self, answer: list[CrashRecoveryFile] | int | None) -> None:
         if isinstance(answer, int):
             self._is_refused = False
             self._timer.setInterval(max(AUTOSAVE_DELAY_MS, PAUSE_FACTOR * answer))
@@ -129,7 +129,7 @@ class AutosaveController(QObject):
     def close(self) -> None:
         """Stop autosaving and remove the recovery file."""
         self._timer.stop()
-        self._worker.leave(self._recovery.close)
+        self._worker.abandon(self._recovery.close)
 
 
 class _RecoveryFileOwner:
@@ -138,7 +138,7 @@ class _RecoveryFileOwner:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._file: RecoveryFile | None = None
-        self.inherited: list[RecoveredDocument] = []
+        self.inherited: list[CrashRecoveryFile] = []
 
     def keep(
         self, document: Document, view: View, path: Path | None, version: FileVersion | None
@@ -158,7 +158,7 @@ class _RecoveryFileOwner:
             self._file.delete()
         self._forget_inherited()
 
-    def abandoned_files(self) -> list[RecoveredDocument]:
+    def abandoned_files(self) -> list[CrashRecoveryFile]:
         from visualizer.documents.recovery_file import find_crash_recovery_files
 
         return find_crash_recovery_files(self._folder)
@@ -178,27 +178,27 @@ class RecoveryPrompt(QObject):
 
     recovered = Signal(object, object)
     """Emitted with a recovered document and its recovery file."""
-    said = Signal(str)
+    messageReported = Signal(str)
     failed = Signal(str)
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self._window = window
-        self._left: list[RecoveredDocument] = []
+        self._left: list[CrashRecoveryFile] = []
         """The documents that have not been read yet."""
         self._is_opening = False
         self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._handle_result)
         self._worker.failed.connect(self._report_failure)
 
-    def offer(self, left: list[RecoveredDocument]) -> None:
+    def offer(self, left: list[CrashRecoveryFile]) -> None:
         """Ask whether to recover or discard the documents."""
         self._left = left.copy()
         self._worker.ask(partial(_list_documents, left[:MAX_LISTED_DOCUMENTS]))
 
     def close(self) -> None:
         """Stop reading; at the next start, the prompt lists the unread documents again."""
-        self._worker.leave()
+        self._worker.abandon()
 
     def _handle_result(self, answer: str | SavedDocument) -> None:
         if isinstance(answer, SavedDocument):
@@ -209,7 +209,7 @@ class RecoveryPrompt(QObject):
 
     def _open_next(self) -> None:
         self._is_opening = bool(self._left)
-        self.said.emit("Opening…" if self._left else "")
+        self.messageReported.emit("Opening…" if self._left else "")
         if self._left:
             self._worker.ask(self._left[0].read)
 
@@ -227,18 +227,18 @@ class RecoveryPrompt(QObject):
             each.delete()
 
 
-def _list_documents(left: list[RecoveredDocument]) -> str:
+def _list_documents(left: list[CrashRecoveryFile]) -> str:
     return "\n".join(map(_describe_document, left))
 
 
-def _describe_document(left: RecoveredDocument) -> str:
+def _describe_document(left: CrashRecoveryFile) -> str:
     name = left.path.stem if left.path else UNTITLED_NAME
     label = f"“{name}”, {format_date_and_time(left.when.astimezone())}"
     begins = _excerpt(left)
     return f"{label}: {begins}" if begins else label
 
 
-def _excerpt(left: RecoveredDocument) -> str:
+def _excerpt(left: CrashRecoveryFile) -> str:
     """Return the first words of a recovered document, or "" if reading it would take long."""
     try:
         if left.file.stat().st_size > MAX_EXCERPT_FILE_BYTES:

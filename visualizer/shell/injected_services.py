@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from visualizer.session.worker_jobs import ComputeFunction
 
 
-class Services(Struct, frozen=True):
+class WindowServices(Struct, frozen=True):
     """Services for windows; all except `presenter` are called on worker threads.
 
     Parameters

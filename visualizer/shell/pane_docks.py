@@ -22,8 +22,8 @@ from PySide6.QtWidgets import (
 )
 from shiboken6 import isValid
 
-from visualizer.session.pane_spec import Area
-from visualizer.shell.centre_page import CentrePage, needs_heatmaps
+from visualizer.session.pane_spec import PaneArea
+from visualizer.shell.central_pane_container import CentralPaneContainer, needs_heatmaps
 from visualizer.shell.pane_table import PANES
 from visualizer.widgets.commands import tooltip_with_shortcut
 from visualizer.widgets.fonts import text_scale
@@ -117,10 +117,10 @@ def _is_tab_stop(widget: QWidget) -> bool:
 
 
 SIDES = {
-    Area.LEFT: Qt.DockWidgetArea.LeftDockWidgetArea,
-    Area.RIGHT: Qt.DockWidgetArea.RightDockWidgetArea,
+    PaneArea.LEFT: Qt.DockWidgetArea.LeftDockWidgetArea,
+    PaneArea.RIGHT: Qt.DockWidgetArea.RightDockWidgetArea,
 }
-DEFAULT_WIDTHS_PX = {Area.LEFT: 280, Area.RIGHT: 320}
+DEFAULT_WIDTHS_PX = {PaneArea.LEFT: 280, PaneArea.RIGHT: 320}
 SCROLL_TOOLTIPS = {"ScrollLeftButton": "Previous panes", "ScrollRightButton": "Next panes"}
 """Tooltips of a tab bar's scroll buttons, by Qt's object names."""
 NARROW_WINDOW_PX = 1000
@@ -130,7 +130,7 @@ WIDE_WINDOW_PX = 1800
 MAX_GROWTH = 1.4
 
 
-class PaneScale(Struct, frozen=True):
+class DefaultPaneWidths(Struct, frozen=True):
     """The values that determine the default widths of the panes.
 
     Parameters
@@ -145,7 +145,7 @@ class PaneScale(Struct, frozen=True):
     text: float
 
     @classmethod
-    def of(cls, window: QMainWindow) -> PaneScale:
+    def of(cls, window: QMainWindow) -> DefaultPaneWidths:
         return cls(window.width(), text_scale())
 
     def default_width(self, pane: PaneSpec) -> int:
@@ -289,22 +289,22 @@ class PaneDocks(QObject):
         self._next.timeout.connect(self._open_next)
         self.panes = PaneWidgets(self._place_pane)
         self.docks: dict[str, PaneDock] = {}
-        self.pages: dict[str, CentrePage] = {}
+        self.pages: dict[str, CentralPaneContainer] = {}
         """The panes that are shown in place of the heatmaps."""
         window.installEventFilter(self)  # before Qt creates the tab bars
         window.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
         self.actions: dict[str, QAction] = {}
         """By pane id, the action that brings a pane to the front or closes the front pane."""
         for pane in PANES:
-            if pane.area is Area.CENTRE:
-                self.pages[pane.id] = CentrePage(pane, window, self.panes, home)
+            if pane.area is PaneArea.CENTRE:
+                self.pages[pane.id] = CentralPaneContainer(pane, window, self.panes, home)
             else:
                 self.docks[pane.id] = dock = PaneDock(pane, window, self.panes, home)
                 window.addDockWidget(SIDES[pane.area], dock)
             self.actions[pane.id] = self._create_action(pane)
-        self.by_id: dict[str, PaneDock | CentrePage] = {**self.docks, **self.pages}
+        self.by_id: dict[str, PaneDock | CentralPaneContainer] = {**self.docks, **self.pages}
 
-    def fill(self) -> None:
+    def create_initial_panes(self) -> None:
         """Create the panes that exist from the start, and arrange all docks."""
         for pane in PANES:
             if pane.is_created_with_window:
@@ -340,7 +340,7 @@ class PaneDocks(QObject):
         self._resize_to_defaults()
 
     def _resize_to_defaults(self) -> None:
-        scale = PaneScale.of(self._window)
+        scale = DefaultPaneWidths.of(self._window)
         self._resize_docks(
             {
                 self.docks[pane.id]: scale.default_width(pane)
@@ -406,7 +406,7 @@ class PaneDocks(QObject):
         self.by_id[id_].show()
         self.by_id[id_].raise_()
 
-    def follow_screen(self, screen: Screen) -> None:
+    def update_content_panes(self, screen: Screen) -> None:
         """Open and close the panes that are open only while the screen has content for them."""
         filled = {pane.id for pane in PANES if pane.opens_with and pane.opens_with(screen)}
         changed, self._filled = filled ^ self._filled, filled
@@ -510,9 +510,9 @@ class PaneDocks(QObject):
         """Stop opening panes; called before the window closes."""
         self._next.stop()
 
-    def update_default_widths(self, before: PaneScale) -> None:
+    def update_default_widths(self, before: DefaultPaneWidths) -> None:
         """Adapt the panes that have their default width to a new window width or text size."""
-        now, widths = PaneScale.of(self._window), {}
+        now, widths = DefaultPaneWidths.of(self._window), {}
         for pane in PANES:
             if pane.id not in self.docks:
                 continue
@@ -528,7 +528,7 @@ class PaneDocks(QObject):
             assert layout is not None
             layout.activate()  # so that the next change starts from these widths
 
-    def follow_width(self) -> None:
+    def adapt_to_window_width(self) -> None:
         """Hide the panes on the right in a narrow window, and show them again in a wide one."""
         was_narrow = self.is_narrow
         self.is_narrow = self._window.width() < NARROW_WINDOW_PX * text_scale()
@@ -546,7 +546,7 @@ class PaneDocks(QObject):
 
     def _list_open_right(self) -> list[str]:
         """Return the open panes on the right in reverse order, with the front one last."""
-        right = [pane for pane in reversed(PANES) if pane.area is Area.RIGHT]
+        right = [pane for pane in reversed(PANES) if pane.area is PaneArea.RIGHT]
         shown = [pane for pane in right if not self.by_id[pane.id].isHidden()]
         direct = Qt.FindChildOption.FindDirectChildrenOnly
         bars = self._window.findChildren(QTabBar, options=direct)

@@ -99,7 +99,7 @@ def _is_typing() -> bool:
     return isinstance(QApplication.focusWidget(), fields)
 
 
-class PresenterMode(QObject):
+class PresenterModeController(QObject):
     """Controller that enters presenter mode and, on leaving, restores the previous arrangement."""
 
     styleChanged = Signal()
@@ -111,7 +111,7 @@ class PresenterMode(QObject):
     playbackLeft = Signal()
     predictionLeft = Signal()
     allHeadsLeft = Signal()
-    said = Signal(str)
+    messageReported = Signal(str)
     """Emitted with a description of the available keys."""
 
     def __init__(
@@ -131,7 +131,7 @@ class PresenterMode(QObject):
         self.blank_screen_widget.dismissed.connect(self.uncover_screen)
         self._escape = QShortcut(QKeySequence(Qt.Key.Key_Escape), window)
         self._escape.setEnabled(False)
-        self._escape.activated.connect(self.go_back)
+        self._escape.activated.connect(self.leave_innermost_mode)
 
     @property
     def is_on(self) -> bool:
@@ -153,7 +153,7 @@ class PresenterMode(QObject):
         window = self._window
         font = QFont(QGuiApplication.font())
         self._before = WindowArrangement(window.saveState(), window.windowState(), font)
-        with self._painted_once():
+        with self._deferred_painting():
             with self._docks.batch_changes():
                 for dock in self._docks.docks.values():
                     dock.hide()
@@ -169,7 +169,7 @@ class PresenterMode(QObject):
             return
         self.uncover_screen()
         self._before = None
-        with self._painted_once():
+        with self._deferred_painting():
             window.menuBar().setMinimumHeight(0)
             window.menuBar().setMaximumHeight(MAX_HEIGHT_PX)
             window.setWindowState(before.state)
@@ -179,7 +179,7 @@ class PresenterMode(QObject):
         QTimer.singleShot(0, self, again)  # again, when the window has its old size
 
     @contextmanager
-    def _painted_once(self) -> Iterator[None]:
+    def _deferred_painting(self) -> Iterator[None]:
         """Context manager that suppresses the painting and layout of intermediate states."""
         self._window.setUpdatesEnabled(False)
         try:
@@ -200,7 +200,7 @@ class PresenterMode(QObject):
         self._escape.setEnabled(self.is_on)
         self.styleChanged.emit()
 
-    def go_back(self) -> None:
+    def leave_innermost_mode(self) -> None:
         """Leave the innermost mode: mask editing, playback, a pinned cell and so on."""
         if self._workspace.screen.panel(MASK_EDIT_PANEL):
             self.paintingLeft.emit()
@@ -245,7 +245,7 @@ class PresenterMode(QObject):
             self._show_key_hints()
 
     def _show_key_hints(self) -> None:
-        self.said.emit(BLANK_HINT if self.blank_screen_widget.isVisible() else HINT)
+        self.messageReported.emit(BLANK_HINT if self.blank_screen_widget.isVisible() else HINT)
 
     def show_theme(self, theme: Theme) -> None:
         """Apply another theme, and show the available keys again."""

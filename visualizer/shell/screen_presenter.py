@@ -19,7 +19,7 @@ from visualizer.heatmap import board_presenter
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS, BoardContents
 from visualizer.session.computation_caption import describe_computation
 from visualizer.session.provenance import describe_view_provenance
-from visualizer.session.retrieval_weights import is_retrieval_read, read_retrieval
+from visualizer.session.retrieval_weights import is_retrieval_complete, read_retrieval_weights
 from visualizer.session.screen import LazyPanels, PanelId, Screen
 from visualizer.shell.pane_table import PANELS
 
@@ -42,7 +42,7 @@ EMPTY_MESSAGE = "The heatmaps appear here when the text and the settings are val
 RUNNING_MESSAGE = "Running on {tokens} … {share}%"
 
 
-class StatusLine(Struct, frozen=True):
+class StatusPanel(Struct, frozen=True):
     """Contents of the status bar: what was computed and on which device, and notices.
 
     Parameters
@@ -66,7 +66,7 @@ class StatusLine(Struct, frozen=True):
     remedy: tuple[str, str] = ("", "")
 
 
-STATUS_PANEL: PanelId[StatusLine] = PanelId("Status")
+STATUS_PANEL: PanelId[StatusPanel] = PanelId("Status")
 
 Panel = TypeVar("Panel")
 REFINED = frozenset({STATUS_PANEL.name, *(row.id.name for row in PANELS if row.is_refined)})
@@ -162,7 +162,7 @@ class ScreenPresenter:
                 return
         if board_presenter.has_preview(resolved):
             if _is_retrieval_wanted(resolved):  # this needs the fewest rows
-                read_retrieval(resolved, is_over)
+                read_retrieval_weights(resolved, is_over)
             else:
                 long_text_lines.read_more_weights(resolved, is_over)
         else:
@@ -170,7 +170,7 @@ class ScreenPresenter:
 
     def refine_images(self, resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
         """Refine the visible images on the worker, until `is_over()` is true."""
-        board_presenter.draw_more(resolved, is_over)
+        board_presenter.draw_exact_values(resolved, is_over)
 
     def _present_lesson(self, inputs: ScreenInputs) -> LessonPanel | None:
         position, resolved = inputs.view.lesson, inputs.resolved
@@ -197,7 +197,7 @@ def _is_retrieval_wanted(resolved: ResolvedView) -> bool:
     return (
         resolved.run.trace.is_blockwise
         and any(row.needs_retrieval and row.is_pane_visible(resolved) for row in PANELS)
-        and not is_retrieval_read(resolved)
+        and not is_retrieval_complete(resolved)
     )
 
 
@@ -209,17 +209,17 @@ def _find_reading_of_model(inputs: ScreenInputs) -> ModelReading | None:
     return resolved.run.reading if resolved and is_by_it else None
 
 
-def _present_status(inputs: ScreenInputs) -> StatusLine:
+def _present_status(inputs: ScreenInputs) -> StatusPanel:
     progress, share = _describe_progress(inputs), inputs.progress.share if inputs.progress else 1.0
     if inputs.resolved is None:
-        return StatusLine(is_working=inputs.is_working, progress=progress, share=share)
+        return StatusPanel(is_working=inputs.is_working, progress=progress, share=share)
     run, painting = inputs.resolved.run, inputs.panel(MASK_EDIT_PANEL)
     facts = (describe_computation(run), board_presenter.describe_exactness(inputs.resolved))
     text = painting.status if painting else "  ·  ".join(filter(None, facts))
     problem, remedy = _describe_problem(inputs.panel(SETUP_PANEL))
     notices = (*filter(None, (problem,)), *run.notices)
     provenance = describe_view_provenance(inputs.resolved)
-    return StatusLine(text, notices, inputs.is_working, progress, share, provenance, remedy)
+    return StatusPanel(text, notices, inputs.is_working, progress, share, provenance, remedy)
 
 
 def _describe_progress(inputs: ScreenInputs) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Screen
 
 
-class ScreenAnnouncer:
+class ScreenReaderAnnouncer:
     """Announcer of the cell or step that the user reaches by keyboard, and of new notices.
 
     Hovered cells and the steps of running playback are not announced, because there are too many.
@@ -42,7 +42,7 @@ class ScreenAnnouncer:
         """
         self._readers += widgets
 
-    def describe_in(self, widget: QWidget) -> None:
+    def describe_cell_in(self, widget: QWidget) -> None:
         """Use the explanation of the current cell as the accessible description of a widget."""
         self._described.append(widget)
 

@@ -13,7 +13,7 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QVBoxLayout, QWidget
 from visualizer.features.comparison_bar.widget import ComparisonBar
 from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
-from visualizer.features.mask_editor.controller import MaskStrokeController
+from visualizer.features.mask_editor.controller import MaskStrokeEventFilter
 from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
 from visualizer.features.playback.playback_bar_widget import PlaybackBar
 from visualizer.features.setup.bar_widget import SettingsBar
@@ -31,8 +31,8 @@ from visualizer.shell.commands import (
     START_PAGE_CLOSING_COMMANDS,
     window_state,
 )
-from visualizer.shell.controllers import Controllers
-from visualizer.shell.pane_docks import PaneDocks, PaneFocusCycle, PaneScale, add_bar
+from visualizer.shell.controllers import WindowControllers
+from visualizer.shell.pane_docks import DefaultPaneWidths, PaneDocks, PaneFocusCycle, add_bar
 from visualizer.shell.pane_table import PANES
 from visualizer.shell.screen_presenter import STATUS_PANEL
 from visualizer.widgets import app_settings, dialogs
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Screen
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import WindowOn
-    from visualizer.shell.injected_services import Services
-    from visualizer.shell.screen_presenter import StatusLine
+    from visualizer.shell.injected_services import WindowServices
+    from visualizer.shell.screen_presenter import StatusPanel
 
 
 class DropHandler(QObject):
@@ -108,7 +108,11 @@ class MainWindow(QMainWindow):
     """Emitted when the heatmaps, or the start page that covers them, have been painted."""
 
     def __init__(
-        self, workspace: Workspace, program: Services, lessons: LessonState, window_on: WindowOn
+        self,
+        workspace: Workspace,
+        program: WindowServices,
+        lessons: LessonState,
+        window_on: WindowOn,
     ) -> None:
         super().__init__()
         self.workspace = workspace
@@ -116,7 +120,10 @@ class MainWindow(QMainWindow):
         self.theme = theme_of(self.scheme)
         self.setWindowIcon(icon("app", "#000000"))
         self.board, self.progress = BoardView(), ProgressLine()
-        self.stroke_controller, self.mask_edit_bar = MaskStrokeController(self.board), MaskEditBar()
+        self.stroke_controller, self.mask_edit_bar = (
+            MaskStrokeEventFilter(self.board),
+            MaskEditBar(),
+        )
         self.settings_bar = SettingsBar()
         self.drop_handler = DropHandler(self)
         self._had_weights = False
@@ -136,14 +143,14 @@ class MainWindow(QMainWindow):
         status_bar = add_status_bar(self, self.facts)
         status_bar.addPermanentWidget(self.provenance)
         self.actions_ = CommandMenus(self, COMMANDS)
-        self.announcer = screen_reader_announcer.ScreenAnnouncer(self.board)
+        self.announcer = screen_reader_announcer.ScreenReaderAnnouncer(self.board)
         self.docks = PaneDocks(self, self._finish_pane, self.board)
         self.panes = self.docks.panes
         self.view_bar = ViewBar(self.actions_.by_id)
         self.compare_bar = ComparisonBar(self.actions_.by_id)
         self.playback_bar = PlaybackBar(self.actions_.by_id)
         bars = (*(self.settings_bar, self.view_bar), *(self.mask_edit_bar, self.compare_bar))
-        self.controllers = Controllers(
+        self.controllers = WindowControllers(
             workspace,
             self,
             program,
@@ -160,10 +167,10 @@ class MainWindow(QMainWindow):
             self.labRequested.emit,
         )
         status_bar.addPermanentWidget(self.controllers.export_controller.progress.widget)
-        self.docks.fill()
+        self.docks.create_initial_panes()
         self.setCentralWidget(self._build_central_widget())
         add_bar(self, "Playback", "Playback", self.playback_bar, Qt.ToolBarArea.BottomToolBarArea)
-        self.set_readable(self.board, *self.playback_bar.readers)
+        self.enable_heatmap_shortcuts(self.board, *self.playback_bar.text_widgets)
         self.focus_ring = FocusRing(self)
         self.docks.open_for_commands(self.actions_.by_id)
         self.docks.add_to_menu(self.actions_.menu(OPEN_PANES))
@@ -171,21 +178,21 @@ class MainWindow(QMainWindow):
         _connect_signals(self)
         self.set_scheme(self.scheme)
         self._restore_geometry()
-        self.show_name()
+        self.show_document_name()
 
     def _finish_pane(self, pane: PaneSpec, widget: Any) -> None:
         """Connect a new pane, and show the current screen in the pane."""
         pane.connect(widget, self.controllers)
         widget.show_screen(self.workspace.screen, self.theme)
 
-    def set_readable(self, *widgets: QWidget) -> None:
+    def enable_heatmap_shortcuts(self, *widgets: QWidget) -> None:
         """Enable the heatmaps' shortcuts and cell announcements in the given widgets."""
         self.actions_.enable_shortcuts(*widgets)
         self.announcer.watch_widgets(*widgets)
 
     def _read_in_pane(self, widget: QWidget) -> None:
-        self.set_readable(widget)
-        self.announcer.describe_in(widget)
+        self.enable_heatmap_shortcuts(widget)
+        self.announcer.describe_cell_in(widget)
 
     def _build_central_widget(self) -> QWidget:
         centre = QWidget()
@@ -248,7 +255,7 @@ class MainWindow(QMainWindow):
         # On the flow board, headings and tabs replace the view bar, unless the board is zoomed.
         is_grid = screen.resolved is not None and screen.resolved.flow is None
         is_zoomed = bool(screen.panel(VIEW_CONTROLS_PANEL).part)
-        self.docks.follow_screen(screen)
+        self.docks.update_content_panes(screen)
         are_shown = self.docks.are_heatmaps_shown
         is_bar_shown = (is_grid or is_zoomed) and are_shown
         if is_bar_shown:  # its update takes a tenth of the time of a change on the flow board
@@ -261,14 +268,14 @@ class MainWindow(QMainWindow):
         for pane in PANES:
             if pane.id in self.panes and not pane.is_painted_first:
                 self.panes[pane.id].show_screen(screen, self.theme)
-        self.show_facts()
+        self.show_caption_and_status()
         self._show_notices(screen.panel(STATUS_PANEL))
         self.announcer.show_screen(screen)
         self.controllers.presenter_mode.show_theme(self.theme)
-        self.show_commands()
+        self.update_commands()
         screen.panels.build_all()
 
-    def _show_notices(self, status: StatusLine) -> None:
+    def _show_notices(self, status: StatusPanel) -> None:
         """Show notices above the board; the first one has a link that fixes its problem."""
         lines = [escape(notice) for notice in status.notices]
         field, remedy = status.remedy
@@ -277,7 +284,7 @@ class MainWindow(QMainWindow):
         self.notice.setText("<br>".join(lines))
         self.notice.setVisible(bool(lines))
 
-    def show_refined(self) -> None:
+    def show_refined_results(self) -> None:
         """Show new results for a long text; the other parts of the screen have not changed."""
         screen = self.workspace.screen
         if not self._show_board(screen):
@@ -298,8 +305,8 @@ class MainWindow(QMainWindow):
                 self.panes[pane.id].show_screen(screen, self.theme)
         # Some commands depend on the weights.
         if self._had_weights != bool(screen.panel(TOKENS_PANEL).weights):
-            self.show_commands()
-        self.show_facts()
+            self.update_commands()
+        self.show_caption_and_status()
         screen.panels.build_all()
 
     def _show_board(self, screen: Screen) -> bool:
@@ -327,12 +334,12 @@ class MainWindow(QMainWindow):
             self.pending_screen.panels.drop_unbuilt()
         self.pending_screen = None
 
-    def show_facts(self) -> None:
+    def show_caption_and_status(self) -> None:
         """Show the caption and the status line."""
         screen = self.workspace.screen
         status, cell_panel = screen.panel(STATUS_PANEL), screen.panel(CELL_PANEL)
         self.facts.setText(status.progress or status.facts)
-        is_pointed = screen.resolved is not None and screen.resolved.pointed is not None
+        is_pointed = screen.resolved is not None and screen.resolved.hovered_or_pinned is not None
         if self.board.description:
             self.playback_bar.show_cell(self.board.description)
         elif cell_panel and is_pointed:
@@ -348,7 +355,7 @@ class MainWindow(QMainWindow):
         progress = (status.share, status.progress) if status.progress else ()
         self.progress.show_working(status.is_working, self.theme, *progress)
 
-    def show_commands(self) -> None:
+    def update_commands(self) -> None:
         """Update which commands are enabled and which are checked."""
         state = window_state(self.controllers, self.scheme)
         self._had_weights = bool(state.screen.panel(TOKENS_PANEL).weights)
@@ -360,14 +367,14 @@ class MainWindow(QMainWindow):
         self.actions_.by_id["workspace.undo"].setEnabled(self.workspace.history.can_undo)
         self.actions_.by_id["workspace.redo"].setEnabled(self.workspace.history.can_redo)
 
-    def show_name(self) -> None:
+    def show_document_name(self) -> None:
         """Show the document's name and whether the document is saved."""
         self.setWindowTitle(
             f"{self.controllers.document_controller.name}[*] — Attention Visualizer"
         )
         self.setWindowModified(not self.controllers.document_controller.is_saved)
         self.setWindowFilePath(str(self.controllers.document_controller.path or ""))
-        self.show_commands()
+        self.update_commands()
 
     def show_bug(self, details: str) -> None:
         """Report an unexpected exception."""
@@ -383,7 +390,7 @@ class MainWindow(QMainWindow):
 
     def follow_system(self) -> None:
         if self.scheme is ColourScheme.SYSTEM:
-            self.restyle()
+            self.reapply_scheme()
 
     def set_scheme(self, scheme: str) -> None:
         """Set the colour scheme."""
@@ -406,29 +413,29 @@ class MainWindow(QMainWindow):
         self.setUpdatesEnabled(True)
         self.board.apply_pending_arrangement()
 
-    def restyle(self) -> None:
+    def reapply_scheme(self) -> None:
         """Apply the colour scheme again after a change of the system's colours or style."""
         self.set_scheme(self.scheme)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Unpin on Esc, unless the focused widget handles it."""
         if is_escape(event):
-            self.controllers.presenter_mode.go_back()
+            self.controllers.presenter_mode.leave_innermost_mode()
         else:
             super().keyPressEvent(event)
 
     def resize_text(self) -> None:
         """Apply the text size of the settings; leave presenter mode, which has its own size."""
         self.controllers.presenter_mode.leave()
-        before = PaneScale.of(self)
+        before = DefaultPaneWidths.of(self)
         apply_text_size(app_settings.load_text_size())
-        self.restyle()
+        self.reapply_scheme()
         self.docks.update_default_widths(before)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.docks.update_default_widths(PaneScale(event.oldSize().width(), text_scale()))
-        self.docks.follow_width()
+        self.docks.update_default_widths(DefaultPaneWidths(event.oldSize().width(), text_scale()))
+        self.docks.adapt_to_window_width()
         self.settings_bar.show_panes_chip(self.docks.is_narrow)
 
     def closeEvent(self, event: QCloseEvent) -> None:
@@ -475,21 +482,21 @@ def _connect_signals(window: MainWindow) -> None:
     to.comparison_controller.follow_bar(window.compare_bar)
     to.view_controller.follow_bar(window.view_bar)
     board.pageChanged.connect(window.statusBar().showMessage)
-    board.described.connect(window.show_facts)
+    board.described.connect(window.show_caption_and_status)
     board.roomChanged.connect(window.set_available_height)
     board.painted.connect(window.painted)
     workspace.changed.connect(window.show_screen)
-    workspace.drawn.connect(window.show_refined)
+    workspace.drawn.connect(window.show_refined_results)
     workspace.changed.connect(to.document_controller.track_changes)  # after the screen is painted
     workspace.documentEdited.connect(window.show_history)
-    to.document_controller.changed.connect(window.show_name)
-    to.model_generation_controller.changed.connect(window.show_commands)
+    to.document_controller.changed.connect(window.show_document_name)
+    to.model_generation_controller.changed.connect(window.update_commands)
     to.export_controller.exporter.changed.connect(window.show_screen)
-    to.reduced_motion_controller.changed.connect(window.restyle)
+    to.reduced_motion_controller.changed.connect(window.reapply_scheme)
     to.settings_controller.schemeChosen.connect(window.set_scheme)
     to.settings_controller.textSizeChosen.connect(window.resize_text)
-    to.presenter_mode.styleChanged.connect(window.restyle)
-    to.presenter_mode.said.connect(window.facts.setText)
+    to.presenter_mode.styleChanged.connect(window.reapply_scheme)
+    to.presenter_mode.messageReported.connect(window.facts.setText)
     window.docks.changed.connect(window.update_pane_visibility)
     window.drop_handler.fileDropped.connect(to.document_controller.open)
     window.drop_handler.textDropped.connect(to.setup_controller.replace_text)

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QMainWindow
 
     from visualizer.documents.document_file import SavedDocument
-    from visualizer.documents.recovery_file import RecoveredDocument
+    from visualizer.documents.recovery_file import CrashRecoveryFile
     from visualizer.lab.window import LabWindow
-    from visualizer.shell.injected_services import Services
+    from visualizer.shell.injected_services import WindowServices
 
 
 _ONCE = Qt.ConnectionType(
@@ -46,7 +46,9 @@ def new_document() -> Document:
     return default_document().set("device", app_settings.load_device())
 
 
-def create_window(program: Services, document: Document, view: View = WINDOW_VIEW) -> MainWindow:
+def create_window(
+    program: WindowServices, document: Document, view: View = WINDOW_VIEW
+) -> MainWindow:
     """Create a window for a document; the document is computed after the window becomes visible."""
     lessons = LessonState()
     presenter = program.presenter(lambda: lessons.by_id)
@@ -72,7 +74,7 @@ def find_window(path: Path) -> MainWindow | None:
 class WindowManager(QObject):
     """Owner of all open windows."""
 
-    def __init__(self, program: Services) -> None:
+    def __init__(self, program: WindowServices) -> None:
         super().__init__()
         app_settings.restrict_access()
         self._program = program
@@ -110,7 +112,7 @@ class WindowManager(QObject):
         window.show()
         return window
 
-    def begin(self, saved: SavedDocument | None, path: Path | None) -> None:
+    def open_first_window(self, saved: SavedDocument | None, path: Path | None) -> None:
         """Open the first window.
 
         Parameters
@@ -253,7 +255,7 @@ class WindowManager(QObject):
         window = self.open(new_document().set("text", text))
         window.controllers.document_controller.open(path)
 
-    def _recover_in_new_window(self, saved: SavedDocument, left: RecoveredDocument) -> None:
+    def _recover_in_new_window(self, saved: SavedDocument, left: CrashRecoveryFile) -> None:
         """Open a recovered document in another window, behind the requested document."""
         requested = next(
             (each for each in self.all if each.controllers.document_controller.is_requested), None

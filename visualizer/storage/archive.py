@@ -20,7 +20,7 @@ from typing import IO, TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
-from visualizer.storage.json_coding import DamagedError, format_short_value
+from visualizer.storage.json_codec import DamagedFileError, format_short_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +70,7 @@ def write_archive(
 
     Raises
     ------
-    DamagedError
+    DamagedFileError
         If the content exceeds the limits of `read_archive`.
     """
     sizes = [len(text) for text in texts.values()]
@@ -78,7 +78,7 @@ def write_archive(
     are_texts_short = max(sizes, default=0) <= MAX_TEXT_BYTES and sum(sizes) <= MAX_TOTAL_TEXT_BYTES
     are_few = len(texts) + len(arrays) <= MAX_MEMBERS
     if not (are_texts_short and are_few and total <= MAX_BYTES):
-        raise DamagedError("is too large")
+        raise DamagedFileError("is too large")
     with zipfile.ZipFile(file, "w") as archive:
         for name, text in texts.items():
             info = _member_info(name, zipfile.ZIP_DEFLATED)
@@ -105,7 +105,7 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, bytes], dict[str, np.ndarray
 
     Raises
     ------
-    DamagedError
+    DamagedFileError
         If the file is not a zip archive in the format of `write_archive`.
     """
     _check_end(file)
@@ -122,10 +122,10 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, bytes], dict[str, np.ndarray
                 if not _is_text(one)
             }
             return texts, arrays
-    except DamagedError:
+    except DamagedFileError:
         raise
     except BROKEN_ARCHIVE_ERRORS as error:
-        raise DamagedError("is damaged: its contents are inconsistent.") from error
+        raise DamagedFileError("is damaged: its contents are inconsistent.") from error
 
 
 def _check_end(file: BinaryIO) -> None:
@@ -133,18 +133,18 @@ def _check_end(file: BinaryIO) -> None:
     size = file.seek(0, 2)
     file.seek(0)
     if file.read(2) != b"PK":
-        raise DamagedError("is not an Attention Visualizer document.")
+        raise DamagedFileError("is not an Attention Visualizer document.")
     file.seek(max(0, size - _END_RECORD.size - _ZIP64_LOCATOR.size))
     tail = file.read()
     larger, end = tail[: -_END_RECORD.size], tail[-_END_RECORD.size :]
     if len(end) < _END_RECORD.size or end[:4] != b"PK\5\6":
-        raise DamagedError("is incomplete: its end is missing.")
+        raise DamagedFileError("is incomplete: its end is missing.")
     _, _, _, _, count, length, start, comment = _END_RECORD.unpack(end)
     is_whole = start + length + _END_RECORD.size == size and not comment
     if not is_whole or count > MAX_MEMBERS or larger.startswith(b"PK\6\7"):
-        raise DamagedError("is damaged: its table of contents is invalid.")
+        raise DamagedFileError("is damaged: its table of contents is invalid.")
     if length > count * (MAX_NAME_LENGTH + 100):
-        raise DamagedError("is damaged: its table of contents is too long.")
+        raise DamagedFileError("is damaged: its table of contents is too long.")
 
 
 def _is_text(member: zipfile.ZipInfo) -> bool:
@@ -155,14 +155,14 @@ def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
     names = [member.filename for member in members]
     for member in members:
         if problem := _member_problem(member):
-            raise DamagedError(f"contains {problem}: “{format_short_value(member.filename)}”.")
+            raise DamagedFileError(f"contains {problem}: “{format_short_value(member.filename)}”.")
     if len({name.casefold() for name in names}) < len(names):
-        raise DamagedError("contains two entries with the same name.")
+        raise DamagedFileError("contains two entries with the same name.")
     if sum(member.compress_size for member in members) > size:
-        raise DamagedError("is damaged: its entries overlap.")
+        raise DamagedFileError("is damaged: its entries overlap.")
     texts = sum(member.file_size for member in members if _is_text(member))
     if texts > MAX_TOTAL_TEXT_BYTES or sum(member.file_size for member in members) > MAX_BYTES:
-        raise DamagedError("is too large to open.")
+        raise DamagedFileError("is too large to open.")
 
 
 def _member_problem(member: zipfile.ZipInfo) -> str:
@@ -193,7 +193,7 @@ def _read_text_bytes(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes
 
 def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
     """Read an array after checking its size against the size of the member."""
-    wrong = DamagedError(f"contains an invalid array: “{format_short_value(member.filename)}”.")
+    wrong = DamagedFileError(f"contains an invalid array: “{format_short_value(member.filename)}”.")
     with archive.open(member) as opened:
         start = opened.read(10)
         if len(start) < 10 or start[:8] != b"\x93NUMPY\x01\x00":

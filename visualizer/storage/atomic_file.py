@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from visualizer.errors import InputError, is_out_of_memory, system_error_reason
-from visualizer.storage.link_safe_folder import LinkSafeFile
+from visualizer.storage.symlink_safe_folder import SymlinkSafeFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 def write_atomically(
-    place: Path | LinkSafeFile,
+    place: Path | SymlinkSafeFile,
     fill: Callable[[BinaryIO], object],
     *,
     waits_for_disk: bool = True,
@@ -24,13 +24,13 @@ def write_atomically(
 
     Parameters
     ----------
-    place : Path or LinkSafeFile
+    place : Path or SymlinkSafeFile
         An existing or new file. If a path is a link, the target of the link is written; a
-        `LinkSafeFile` that is a link is rejected.
+        `SymlinkSafeFile` that is a link is rejected.
     fill : callable
         Function that writes the content to a binary file.
     waits_for_disk, check
-        As in `LinkSafeFile.write`.
+        As in `SymlinkSafeFile.write`.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def write_atomically(
         ``memory`` if there is not enough memory.
     """
     path = place if isinstance(place, Path) else place.path
-    file = LinkSafeFile.at(Path(os.path.realpath(place))) if isinstance(place, Path) else place
+    file = SymlinkSafeFile.at(Path(os.path.realpath(place))) if isinstance(place, Path) else place
     try:
         file.write(fill, waits_for_disk=waits_for_disk, check=check)
     except OSError as error:

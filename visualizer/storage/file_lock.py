@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from filelock import lock_descriptor
 
-from visualizer.storage.link_safe_folder import LinkSafeFile
+from visualizer.storage.symlink_safe_folder import SymlinkSafeFile
 
 if sys.platform != "win32":
     import fcntl
@@ -42,7 +42,7 @@ class FileLock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = LinkSafeFile.at(path)
+        self._file = SymlinkSafeFile.at(path)
         self._descriptor = self._file.open_descriptor(os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if not lock_descriptor(self._descriptor, blocking=False):
@@ -82,7 +82,7 @@ def is_held(path: Path) -> bool:
         If the file exists but cannot be read, or is a link.
     """
     try:
-        file = LinkSafeFile.at(path).open_descriptor(os.O_RDONLY)
+        file = SymlinkSafeFile.at(path).open_descriptor(os.O_RDONLY)
     except FileNotFoundError:
         return False
     try:

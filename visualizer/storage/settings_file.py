@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from visualizer.storage.link_safe_folder import LinkSafeFolder, make_private_folder
 from visualizer.storage.regular_file import open_regular_file, read_file_version
+from visualizer.storage.symlink_safe_folder import SymlinkSafeFolder, make_private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +47,7 @@ def write_private_json(path: Path, content: object) -> None:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
     make_private_folder(path.parent)
     target = Path(os.path.realpath(path))
-    file = LinkSafeFolder(target.parent, is_private=True).file(target.name)
+    file = SymlinkSafeFolder(target.parent, is_private=True).file(target.name)
     file.write(lambda opened: opened.write(text), waits_for_disk=False)
 
 

@@ -16,9 +16,9 @@ from PySide6.QtCore import QByteArray, QSettings, QStandardPaths, Qt
 from visualizer.attention.spec import Device
 from visualizer.errors import system_error_reason
 from visualizer.session.view_options import ColourMapKind, ColourOptions, maps_of_kind
-from visualizer.storage.link_safe_folder import make_private_folder
 from visualizer.storage.program_folders import FOLDER_NAME, SETTINGS, data_folder, settings_path
 from visualizer.storage.settings_file import Setting, SettingsFile
+from visualizer.storage.symlink_safe_folder import make_private_folder
 from visualizer.widgets.fonts import AUTOMATIC_TEXT
 from visualizer.widgets.theme import ColourScheme
 
@@ -113,7 +113,7 @@ MAX_SIZE_DIGITS = 5
 """Maximum number of digits of a stored size in pixels."""
 
 
-class WindowKeys(Struct, frozen=True):
+class WindowSettingsKeys(Struct, frozen=True):
     """Settings keys for the geometry, the state and their checksum, for one kind of window."""
 
     geometry: str
@@ -121,8 +121,8 @@ class WindowKeys(Struct, frozen=True):
     seal: str
 
 
-MAIN_WINDOW = WindowKeys("geometry", "state", "seal")
-LAB_WINDOW = WindowKeys("lab/geometry", "lab/state", "lab/seal")
+MAIN_WINDOW = WindowSettingsKeys("geometry", "state", "seal")
+LAB_WINDOW = WindowSettingsKeys("lab/geometry", "lab/state", "lab/seal")
 
 
 def _load_choice(key: str, choices: Iterable[Choice], default: Choice) -> Choice:
@@ -155,29 +155,29 @@ def save_last_file(path: Path | None) -> None:
     store_values({LAST_FILE: str(path.absolute()) if path else ""})
 
 
-def load_last_run() -> str:
+def load_last_lab_run() -> str:
     """Return the name of the run that was last open in the lab; empty if there was none."""
     found = load_value(LAST_RUN)
     return found if isinstance(found, str) else ""
 
 
-def save_last_run(name: str) -> None:
+def save_last_lab_run(name: str) -> None:
     """Store the name of the run that is open in the lab."""
     store_values({LAST_RUN: name})
 
 
-def load_collapsed() -> frozenset[str] | None:
+def load_collapsed_sections() -> frozenset[str] | None:
     """Return the collapsed sections of the lab, or None if they have never been stored."""
     found = load_value(FOLDED)
     return frozenset(found.split()) if isinstance(found, str) else None
 
 
-def save_collapsed(names: frozenset[str]) -> None:
+def save_collapsed_sections(names: frozenset[str]) -> None:
     """Store which sections of the lab are collapsed."""
     store_values({FOLDED: " ".join(sorted(names))})
 
 
-def restore_window(window: QMainWindow, keys: WindowKeys) -> bool:
+def restore_window(window: QMainWindow, keys: WindowSettingsKeys) -> bool:
     """Restore a window's geometry and state; return whether both were restored."""
     states = _intact_states(keys.seal, (keys.geometry, keys.state))
     if not states:
@@ -186,7 +186,7 @@ def restore_window(window: QMainWindow, keys: WindowKeys) -> bool:
     return window.restoreGeometry(geometry) and window.restoreState(state, STATE_VERSION)
 
 
-def save_window(window: QMainWindow, keys: WindowKeys) -> None:
+def save_window(window: QMainWindow, keys: WindowSettingsKeys) -> None:
     """Store a window's geometry and the state of its panes."""
     states = {keys.geometry: window.saveGeometry(), keys.state: window.saveState(STATE_VERSION)}
     _store_states(keys.seal, states)
@@ -225,14 +225,14 @@ def _compute_seal(states: Iterable[QByteArray]) -> str:
     return blake2b(b"".join(state.data() for state in states), digest_size=16).hexdigest()
 
 
-def load_sizes(key: str) -> list[int]:
+def load_splitter_sizes(key: str) -> list[int]:
     """Return the stored sizes of a splitter; empty if no valid sizes are stored."""
     found = load_value(key)
     parts = found.split() if isinstance(found, str) else []
     return [int(part) for part in parts if part.isdecimal() and len(part) <= MAX_SIZE_DIGITS]
 
 
-def save_sizes(key: str, sizes: list[int]) -> None:
+def save_splitter_sizes(key: str, sizes: list[int]) -> None:
     """Store a splitter's sizes."""
     store_values({key: " ".join(map(str, sizes))})
 

@@ -178,7 +178,7 @@ class ChipScrollArea(QAbstractScrollArea):
         self.chips: Sequence[QRectF] = self._wrapped
         """Rectangle of each chip, ignoring the scroll position."""
 
-    def tip(self, chip: int) -> str:
+    def tooltip_text(self, chip: int) -> str:
         """Return a chip's tooltip."""
         raise NotImplementedError
 
@@ -208,6 +208,6 @@ class ChipScrollArea(QAbstractScrollArea):
     def viewportEvent(self, event: QEvent) -> bool:
         if isinstance(event, QHelpEvent) and event.type() == QEvent.Type.ToolTip:
             chip = self._chip_at(QPointF(event.pos()))
-            show_tooltip(event.globalPos(), "" if chip is None else self.tip(chip), self)
+            show_tooltip(event.globalPos(), "" if chip is None else self.tooltip_text(chip), self)
             return True
         return super().viewportEvent(event)

@@ -11,7 +11,7 @@ from threading import Event
 
 from PySide6.QtCore import QCoreApplication, QObject, QTimer, Signal
 
-from visualizer.runtime import is_collection_suspended, set_collector
+from visualizer.runtime import is_garbage_collection_suspended, set_garbage_collector
 
 CHECK_INTERVAL_MS = 500
 """Interval, in milliseconds, at which the number of new objects is checked."""
@@ -26,14 +26,14 @@ class GarbageCollector(QObject):
         super().__init__(application)
         self._count = 0
         self._wanted.connect(self._collect_all)
-        set_collector(self._wanted.emit)
+        set_garbage_collector(self._wanted.emit)
         timer = QTimer(self, interval=CHECK_INTERVAL_MS)
         timer.timeout.connect(self.collect_if_needed)
         QTimer.singleShot(delay_ms, timer, timer.start)  # objects created at startup are permanent
 
     def collect_if_needed(self) -> None:
         """Collect if there are enough new objects; every tenth time, collect older ones as well."""
-        if gc.get_count()[0] > gc.get_threshold()[0] and not is_collection_suspended():
+        if gc.get_count()[0] > gc.get_threshold()[0] and not is_garbage_collection_suspended():
             self._count += 1
             gc.collect((self._count % 10 == 0) + (self._count % 100 == 0))
 

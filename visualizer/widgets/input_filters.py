@@ -61,7 +61,7 @@ ROTATION_PER_NOTCH = 120
 """Rotation per notch, in Qt's units of 1/8 degree."""
 
 
-class WheelNotches:
+class WheelNotchCounter:
     """Counter of whole wheel notches, which accumulates the small steps of a trackpad."""
 
     def __init__(self) -> None:

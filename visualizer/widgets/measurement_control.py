@@ -13,7 +13,7 @@ from visualizer.widgets.labels import plain_tooltip
 from visualizer.widgets.layouts import row_layout
 
 if TYPE_CHECKING:
-    from visualizer.session.model_panes import MeasurementOffer
+    from visualizer.session.model_panes import MeasurementStatus
 
 START_LABEL = "Measure heads"
 
@@ -48,7 +48,7 @@ class MeasurementControl(QWidget):
             button.clicked.connect(self.toggled)
         self.show_offer(None)
 
-    def show_offer(self, offer: MeasurementOffer | None) -> None:
+    def show_offer(self, offer: MeasurementStatus | None) -> None:
         """Show the offer to measure the heads, or the progress; None hides the control."""
         had_focus = self.start.hasFocus() or self.stop.hasFocus()
         is_measuring = offer is not None and offer.is_measuring

@@ -112,11 +112,11 @@ class OverflowRow(QWidget):
         self.more.setMenu(self.overflow_menu)
         self.more.hide()
 
-    def set_wanted(self, widget: QWidget, is_wanted: bool) -> None:
+    def set_available(self, widget: QWidget, is_wanted: bool) -> None:
         """Set whether a control is available, in the row or its menu."""
-        self.set_all_wanted({widget: is_wanted})
+        self.set_all_available({widget: is_wanted})
 
-    def set_all_wanted(self, wanted: Mapping[QWidget, bool]) -> None:
+    def set_all_available(self, wanted: Mapping[QWidget, bool]) -> None:
         """Set whether each of several controls is available, in the row or its menu."""
         items = [item for item in self._row_items if item.widget in wanted]
         changed = [item for item in items if item.is_wanted != wanted[item.widget]]

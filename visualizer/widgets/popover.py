@@ -58,7 +58,7 @@ class Popover(QFrame):
         button.toggled.connect(self._toggle)
         self.hide()
 
-    def set_fallback(self, widget: QWidget) -> None:
+    def set_fallback_anchor(self, widget: QWidget) -> None:
         """Set the widget below which the popover opens while the button is hidden."""
         self._fallback = widget
 

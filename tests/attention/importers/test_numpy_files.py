@@ -281,13 +281,13 @@ def test_queries_are_the_last_tokens_of_one_text(tmp_path: Path) -> None:
     assert captured.is_continuation
     run = create_captured_run(captured)
     assert (run.texts, run.key_tokens) == ((WORDS[-1:],), WORDS)
-    measures = run.trace.measured("weights", run.compared_texts)
+    measures = run.trace.head_measures("weights", run.compared_texts)
     np.testing.assert_allclose(measures.distance, 1, rtol=1e-6)  # (2 + 1 + 0) / 3
     np.testing.assert_allclose(measures.previous, 1 / 3, rtol=1e-6)
     np.savez(tmp_path / "other.npz", attention=array, key_tokens=np.array(WORDS))
     other = create_captured_run(opened(tmp_path / "other.npz"))
     assert (other.texts, other.compared_texts) == ((("1",),), ())
-    assert np.isnan(other.trace.measured("weights", other.compared_texts).distance).all()
+    assert np.isnan(other.trace.head_measures("weights", other.compared_texts).distance).all()
 
 
 def test_without_tokens_it_is_said_how_a_single_query_is_numbered(tmp_path: Path) -> None:

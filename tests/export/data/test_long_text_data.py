@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.attention.cached_tensor import Index
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
 
 TOKENS = 300
 LONG = long_shot(TOKENS, heads=2, d_out=4)
@@ -66,18 +66,18 @@ def read_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     assert max(found, default=0) <= FEW_ROWS
 
 
-def seen(**fields: Any) -> Snapshot:
+def seen(**fields: Any) -> ExportSnapshot:
     view = View(stages=frozenset({"weights"}), heads=frozenset({0}), room=64)
     return replace(LONG, view=replace(view, **fields))
 
 
-def written(snapshot: Snapshot, suffix: str) -> bytes:
+def written(snapshot: ExportSnapshot, suffix: str) -> bytes:
     file = io.BytesIO()
     export_into(file, suffix, snapshot, FigureSettings())
     return file.getvalue()
 
 
-def rows_of_csv(snapshot: Snapshot) -> list[dict[str, str]]:
+def rows_of_csv(snapshot: ExportSnapshot) -> list[dict[str, str]]:
     return [*csv.DictReader(io.StringIO(written(snapshot, ".csv").decode("utf-8-sig")))]
 
 

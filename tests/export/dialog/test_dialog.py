@@ -34,8 +34,8 @@ from visualizer.export.export_settings import ExportSettings, LengthUnit
 from visualizer.export.figure_settings import (
     FIGURE_PRESETS,
     FigureExtent,
-    FigurePaper,
     FigureSettings,
+    FigureTheme,
     FilmSettings,
 )
 from visualizer.export.figures import rasterization
@@ -137,7 +137,7 @@ def test_the_preview_is_the_page_that_is_written(hand: Hand) -> None:
 
 def test_colours_are_seen(hand: Hand) -> None:
     dialog = opened(hand)
-    choose(dialog, dialog.figure.paper, FigurePaper.DARK)
+    choose(dialog, dialog.figure.paper, FigureTheme.DARK)
     image = seen(hand, dialog)
     assert image is not None
     assert image.pixelColor(1, 1).name().upper() == DARK.paper

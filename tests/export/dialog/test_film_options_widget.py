@@ -17,7 +17,7 @@ from visualizer.export.film_plan import LAST_FRAME_EXTRA_MS, plan_film
 from visualizer.export.films.film_writer import estimate_film
 from visualizer.format import format_size
 from visualizer.session.document import Document
-from visualizer.session.exportable_snapshot import Snapshot
+from visualizer.session.export_snapshot import ExportSnapshot
 from visualizer.session.timeline import STEP_MS, PlaybackPosition, Playhead, StepSize
 from visualizer.session.view import View
 
@@ -34,8 +34,8 @@ RUN = a_run()
 SOON = " · takes less than a minute"
 
 
-def shot() -> Snapshot:
-    return Snapshot(Document(), View(), RUN)
+def shot() -> ExportSnapshot:
+    return ExportSnapshot(Document(), View(), RUN)
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_the_last_stage_is_never_before_the_first(options: FilmOptionsWidget) ->
 def test_parts_are_those_that_there_are(
     options: FilmOptionsWidget, playhead: Playhead, parts: list[FilmRange]
 ) -> None:
-    made = Snapshot(Document(), View(playhead=playhead), RUN)
+    made = ExportSnapshot(Document(), View(playhead=playhead), RUN)
     options.show_snapshot(made, SMALL, ".gif")
     assert [options.part.itemText(at) for at in range(options.part.count())] == parts
     spans: dict[FilmRange, tuple[PlaybackPosition, str] | None] = {
@@ -153,7 +153,7 @@ def test_parts_are_those_that_there_are(
 
 
 def test_too_long_an_animation_is_reported(options: FilmOptionsWidget) -> None:
-    made = Snapshot(Document(), View(), a_run(" ".join(50 * ["word"])))
+    made = ExportSnapshot(Document(), View(), a_run(" ".join(50 * ["word"])))
     options.show_snapshot(made, SMALL, ".gif")
     choose(options.grain, "By cell")
     choose(options.part, FilmRange.WHOLE)

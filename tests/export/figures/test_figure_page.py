@@ -19,8 +19,8 @@ from visualizer import app
 from visualizer.export.figure_settings import (
     FIGURE_PRESETS,
     FigureExtent,
-    FigurePaper,
     FigureSettings,
+    FigureTheme,
 )
 from visualizer.export.figures.figure_page import (
     MAX_CELLS,
@@ -38,7 +38,7 @@ from visualizer.heatmap.colour_mapping import colour_indices, colour_table
 from visualizer.progress import no_progress
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.exportable_snapshot import Snapshot
+from visualizer.session.export_snapshot import ExportSnapshot
 from visualizer.session.view import View
 from visualizer.widgets.theme import LIGHT
 
@@ -51,9 +51,9 @@ def words(count: int) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("paper", others_slow(FigurePaper))
+@pytest.mark.parametrize("paper", others_slow(FigureTheme))
 @pytest.mark.parametrize("preset", FIGURE_PRESETS)
-def test_an_image_has_its_size_and_its_colours(preset: str, paper: FigurePaper) -> None:
+def test_an_image_has_its_size_and_its_colours(preset: str, paper: FigureTheme) -> None:
     figure_settings = replace(FIGURE_PRESETS[preset], paper=paper, dpi=150)
     one, file = shot(), io.BytesIO()
     WRITERS[".png"](one, figure_settings, file, no_progress)
@@ -145,21 +145,21 @@ def test_an_outline_is_over_none_of_its_area() -> None:
 
 WIDE = FigureSettings(width_mm=180, is_trimmed=False)
 NARROW = replace(WIDE, width_mm=85)
-SLIDE = replace(WIDE, width_mm=254, height_mm=143, paper=FigurePaper.DARK)
+SLIDE = replace(WIDE, width_mm=254, height_mm=143, paper=FigureTheme.DARK)
 
 
 @pytest.fixture(scope="module")
-def snapshot() -> Snapshot:
+def snapshot() -> ExportSnapshot:
     document = Document().set("d_in", 6).set("d_out", 6).set("heads", 2)
     view = View(flow=True, pinned=Cell("weights", (1, 3, 1)))
-    return Snapshot(document, view, app.compute(document, None))
+    return ExportSnapshot(document, view, app.compute(document, None))
 
 
 def stages(page: FigurePage) -> list[str]:
     return [slot.heatmap.stage for slot in page.layout.slots]
 
 
-def test_a_wide_page_has_every_column(snapshot: Snapshot) -> None:
+def test_a_wide_page_has_every_column(snapshot: ExportSnapshot) -> None:
     page = lay_out_exact_page(snapshot, WIDE)
     assert page.fits
     assert stages(page) == [
@@ -171,7 +171,7 @@ def test_a_wide_page_has_every_column(snapshot: Snapshot) -> None:
     assert len(page.layout.flow.layout.tabs.boxes) == 2  # a page has no clickable parts
 
 
-def test_a_narrow_page_has_the_matrix_in_focus_with_its_operands(snapshot: Snapshot) -> None:
+def test_a_narrow_page_has_the_matrix_in_focus_with_its_operands(snapshot: ExportSnapshot) -> None:
     page = lay_out_exact_page(snapshot, NARROW)
     assert page.fits
     assert stages(page) == ["queries", "masked", "weights", "context"]
@@ -181,7 +181,7 @@ def test_a_narrow_page_has_the_matrix_in_focus_with_its_operands(snapshot: Snaps
 
 @pytest.mark.parametrize("settings", [WIDE, NARROW, SLIDE], ids=["wide", "narrow", "slide"])
 def test_cells_have_the_colours_of_their_numbers(
-    snapshot: Snapshot, settings: FigureSettings
+    snapshot: ExportSnapshot, settings: FigureSettings
 ) -> None:
     page = lay_out_exact_page(snapshot, replace(settings, has_marks=False))
     drawn = rgb_of(render_page(page, settings.dpi, no_progress))
@@ -197,25 +197,25 @@ def test_cells_have_the_colours_of_their_numbers(
             assert drawn[int(y * dots), int(x * dots)] == expected[row, column]
 
 
-def test_words_of_an_svg_stay_words(snapshot: Snapshot) -> None:
+def test_words_of_an_svg_stay_words(snapshot: ExportSnapshot) -> None:
     drawn = draw_svg(lay_out_exact_page(snapshot, WIDE)).decode()
     for word in ("Weights", "Context", "journey", "Head 2", "softmax"):
         assert word in drawn
 
 
-def test_the_head_in_front_stays_without_marks(snapshot: Snapshot) -> None:
+def test_the_head_in_front_stays_without_marks(snapshot: ExportSnapshot) -> None:
     page = lay_out_exact_page(snapshot, replace(WIDE, has_marks=False))
     assert {slot.heatmap.head for slot in page.layout.slots} == {1, None}
 
 
-def test_the_flow_is_exported_from_any_view(snapshot: Snapshot) -> None:
+def test_the_flow_is_exported_from_any_view(snapshot: ExportSnapshot) -> None:
     grid = replace(snapshot, view=View(heads=frozenset({1})))
     page = lay_out_exact_page(grid, replace(WIDE, extent=FigureExtent.FLOW))
     assert page.layout.flow
     assert {slot.heatmap.head for slot in page.layout.slots} == {1, None}
 
 
-def test_other_extents_arrange_panels_by_stage_and_head(snapshot: Snapshot) -> None:
+def test_other_extents_arrange_panels_by_stage_and_head(snapshot: ExportSnapshot) -> None:
     page = lay_out_exact_page(snapshot, replace(WIDE, extent=FigureExtent.HEADS))
     assert page.layout.flow is None
     assert {slot.heatmap.head for slot in page.layout.slots} == {0, 1}
@@ -225,7 +225,7 @@ def test_other_extents_arrange_panels_by_stage_and_head(snapshot: Snapshot) -> N
         np.testing.assert_array_equal(heatmap.values, whole)
 
 
-def test_a_page_grows_with_the_text(snapshot: Snapshot) -> None:
+def test_a_page_grows_with_the_text(snapshot: ExportSnapshot) -> None:
     words = " ".join(f"word{at}" for at in range(40))
     document = replace(snapshot.document, text=words)
     longer = replace(snapshot, document=document, run=app.compute(document, None))

@@ -26,7 +26,7 @@ from visualizer.session.document import BOOK_SENTENCE
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
 
 
 pytestmark = pytest.mark.usefixtures("qapp")
@@ -39,13 +39,13 @@ def sized(width: float, height: float | None = None, points: float = 9) -> Figur
     return FigureSettings(width_mm=width, height_mm=height, points=points, is_trimmed=False)
 
 
-def found(snapshot: Snapshot, settings: FigureSettings) -> SmallTextWarning | None:
+def found(snapshot: ExportSnapshot, settings: FigureSettings) -> SmallTextWarning | None:
     return find_small_text(
         lay_out_page(figure_content(snapshot, settings), settings), snapshot, settings
     )
 
 
-def small(snapshot: Snapshot, settings: FigureSettings) -> SmallTextWarning:
+def small(snapshot: ExportSnapshot, settings: FigureSettings) -> SmallTextWarning:
     one = found(snapshot, settings)
     assert one
     return one

@@ -14,7 +14,7 @@ from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples
 from tests.support.small_runs import a_run, board
 from visualizer.attention.spec import BlockKind, MaskKind, NormalisationKind, PositionKind
-from visualizer.export.figures.webpage_flow import PageColumn, WebpageFlow
+from visualizer.export.figures.webpage_flow import PanelComputation, WebpageFlow
 from visualizer.export.figures.webpage_writer import write_webpage
 from visualizer.format import format_number
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
@@ -43,9 +43,9 @@ def page(shown: Board, theme: Theme = LIGHT) -> bytes:
     return file.getvalue()
 
 
-def relations(flow: WebpageFlow) -> dict[str, PageColumn]:
+def relations(flow: WebpageFlow) -> dict[str, PanelComputation]:
     """Return how each stage on the page is computed."""
-    columns = [PageColumn(**_snake(column)) for column in _columns(flow)]
+    columns = [PanelComputation(**_snake(column)) for column in _columns(flow)]
     return {flow.panels[column.panel].stage: column for column in columns}
 
 
@@ -59,7 +59,7 @@ def _snake(column: dict[str, Any]) -> dict[str, Any]:
     return {name.lower(): value for name, value in column.items()}
 
 
-def computed(flow: WebpageFlow, column: PageColumn) -> np.ndarray:
+def computed(flow: WebpageFlow, column: PanelComputation) -> np.ndarray:
     """Compute the values of a panel as the page describes it."""
     assert column.row is not None
     row = flow.panels[column.row].values.astype(np.float64)

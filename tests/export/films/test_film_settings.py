@@ -15,7 +15,7 @@ from visualizer.export.figure_settings import FilmSettings
 from visualizer.export.film_plan import LAST_FRAME_EXTRA_MS, MOTION_FRAME_MS, FilmPlan, plan_film
 from visualizer.export.formats import FORMATS, FormatKind, unavailable_reason
 from visualizer.heatmap.step_motion_paths import MAX_MOTION_SHARE, MAX_SLOWDOWN, MOTION_MS
-from visualizer.heatmap.step_motion_phases import MotionKind, total_ms
+from visualizer.heatmap.step_motion_phases import MotionKind, unpaused_motion_ms
 from visualizer.optional_packages import missing_package_message
 from visualizer.session.timeline import (
     PLAYBACK_SPEEDS,
@@ -141,7 +141,7 @@ def test_a_motion_is_at_the_start_of_each_step_that_reads_and_takes_no_time_from
 
 @pytest.mark.parametrize("stage", ["queries", "weights"])
 def test_a_motion_lasts_as_long_as_in_the_window(stage: str) -> None:
-    full_ms = total_ms(MotionKind.MOVE)
+    full_ms = unpaused_motion_ms(MotionKind.MOVE)
     span = (PlaybackPosition(stage), stage)
     film = plan_film(TRACE, FilmSettings(span, StepSize.STAGE))
     assert STEP_MS[StepSize.STAGE] > 2 * full_ms / MAX_MOTION_SHARE

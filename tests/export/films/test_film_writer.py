@@ -18,7 +18,7 @@ from tests.architecture.project_graph import ROOT
 from tests.support.examples import others_slow
 from tests.support.small_runs import a_run
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import FigurePaper, FigureSettings, FilmSettings
+from visualizer.export.figure_settings import FigureSettings, FigureTheme, FilmSettings
 from visualizer.export.film_plan import LAST_FRAME_EXTRA_MS, MOTION_FRAME_MS
 from visualizer.export.films.encoders import MAX_COLOURS, ColourPalette, find_changed_rectangle
 from visualizer.export.films.film_layout import ASPECT_RATIO, lay_out_film
@@ -31,7 +31,7 @@ from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.progress import CancelledError
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.exportable_snapshot import Snapshot
+from visualizer.session.export_snapshot import ExportSnapshot
 from visualizer.session.timeline import PlaybackPosition, StepSize
 from visualizer.session.view import View
 from visualizer.session.zoom_ranges import ZoomRange
@@ -61,8 +61,8 @@ def drawn(application: QApplication) -> None:
     """Provide an application, which fonts require."""
 
 
-def shot(*texts: str, view: View | None = None, **fields: Any) -> Snapshot:
-    return Snapshot(Document(), view or View(), a_run(*texts, **fields))
+def shot(*texts: str, view: View | None = None, **fields: Any) -> ExportSnapshot:
+    return ExportSnapshot(Document(), view or View(), a_run(*texts, **fields))
 
 
 def needs(suffix: str) -> None:
@@ -193,17 +193,17 @@ def cells_of(
 @pytest.mark.parametrize(
     "paper",
     [
-        FigurePaper.LIGHT,
+        FigureTheme.LIGHT,
         *(
             pytest.param(paper, marks=pytest.mark.slow)
-            for paper in FigurePaper
-            if paper != FigurePaper.LIGHT
+            for paper in FigureTheme
+            if paper != FigureTheme.LIGHT
         ),
     ],
 )
 @pytest.mark.parametrize("suffix", others_slow(IMAGES))
 def test_cells_have_the_colours_of_their_numbers(
-    suffix: str, paper: FigurePaper, tmp_path: Path
+    suffix: str, paper: FigureTheme, tmp_path: Path
 ) -> None:
     figure_settings = replace(LOOK, paper=paper, film=replace(WEIGHTS, width=1280))
     animation = lay_out_film(shot(), figure_settings)
@@ -334,8 +334,8 @@ MOTION_FRAMES = 10
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("paper", [FigurePaper.LIGHT, FigurePaper.DARK])
-def test_inputs_move_between_the_steps_of_an_animation(paper: FigurePaper) -> None:
+@pytest.mark.parametrize("paper", [FigureTheme.LIGHT, FigureTheme.DARK])
+def test_inputs_move_between_the_steps_of_an_animation(paper: FigureTheme) -> None:
     moving = lay_out_film(shot(), FigureSettings(film=MOVING, paper=paper))
     still_film = replace(MOVING, has_motion=False)
     bare = lay_out_film(shot(), FigureSettings(film=still_film, paper=paper))

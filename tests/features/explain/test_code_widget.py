@@ -12,7 +12,7 @@ from PySide6.QtGui import QColor, QFont, QFontInfo, QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from visualizer.features.explain.code_presenter import CodePanel, CodePanelLine
+from visualizer.features.explain.code_presenter import CodePanel, DisplayedCodeLine
 from visualizer.features.explain.code_widget import (
     EMPTY_MESSAGE,
     LINE_BAR_WIDTH_PX,
@@ -38,7 +38,7 @@ def a_twin(
     lit: int | None = None, dialect: CodeDialect = CodeDialect.BOOK, times: int = 1, shape: str = ""
 ) -> CodePanel:
     lines = tuple(
-        CodePanelLine(text, shape or there, number == lit)
+        DisplayedCodeLine(text, shape or there, number == lit)
         for number, (text, there) in enumerate(WRITTEN * times)
     )
     return CodePanel("Weights in code", dialect, lines)

@@ -16,7 +16,7 @@ from visualizer.features.explain.code_presenter import model_script_lines, prese
 from visualizer.language.example_run import EXAMPLE_FOLDER, EXAMPLE_TEXT
 from visualizer.models.image_file import read_image_file
 from visualizer.models.model_source import HeadEdit, ModelSource
-from visualizer.models.text_reading import open_source
+from visualizer.models.text_reading import open_model_folder
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.view import View
@@ -39,7 +39,9 @@ def made_by(document: Document, run: Run, view: View) -> np.ndarray:
 
 
 def test_the_code_gives_the_weights_and_names_the_heads_that_are_off(tmp_path: Path) -> None:
-    source, _model = open_source(save_tiny_model(tmp_path / "it's a “model”", "llama"), Device.CPU)
+    source, _model = open_model_folder(
+        save_tiny_model(tmp_path / "it's a “model”", "llama"), Device.CPU
+    )
     document = replace(Document(text='the "cat" sat\non a mat'), model=source)
     run = run_document(document, None)
     view = View(layer=1, heads=frozenset({2}))
@@ -55,7 +57,7 @@ def test_the_code_gives_the_weights_and_names_the_heads_that_are_off(tmp_path: P
 def test_the_code_gives_the_weights_of_each_part_with_a_second_text(
     tmp_path: Path, kind: str, second: str
 ) -> None:
-    source, _model = open_source(save_tiny_model(tmp_path / kind, kind), Device.CPU)
+    source, _model = open_model_folder(save_tiny_model(tmp_path / kind, kind), Device.CPU)
     source = replace(source, second=second)
     first = run_document(replace(Document(text="the cat sat"), model=source), None)
     assert first.reading
@@ -70,7 +72,7 @@ def test_the_code_gives_the_weights_of_each_part_with_a_second_text(
 def test_the_code_gives_the_weights_of_an_image(tmp_path: Path, kind: str) -> None:
     picture(tmp_path / "it's “noise”.png")
     image = read_image_file(tmp_path / "it's “noise”.png")
-    source, _model = open_source(save_vision_model(tmp_path / kind, kind), Device.CPU)
+    source, _model = open_model_folder(save_vision_model(tmp_path / kind, kind), Device.CPU)
     document = Document(model=replace(source, image=image))
     run = run_document(document, None)
     weights = made_by(document, run, View(layer=1, heads=frozenset({2})))
@@ -78,7 +80,7 @@ def test_the_code_gives_the_weights_of_an_image(tmp_path: Path, kind: str) -> No
 
 
 def test_the_code_gives_the_weights_of_a_model_of_the_lab() -> None:
-    source, _model = open_source(EXAMPLE_FOLDER, Device.CPU)
+    source, _model = open_model_folder(EXAMPLE_FOLDER, Device.CPU)
     document = replace(Document(text=EXAMPLE_TEXT), model=source)
     run = run_document(document, None)
     weights = made_by(document, run, View(layer=1, heads=frozenset({0})))

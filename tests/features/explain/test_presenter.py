@@ -17,8 +17,8 @@ from tests.support.small_runs import a_run, cells, places
 from visualizer.attention.masks import allowed
 from visualizer.attention.spec import (
     LAYER_SYMBOLS,
-    Arrangement,
     BooleanMatrix,
+    HeadArrangement,
     MaskKind,
     MaskRoute,
     NormalisationKind,
@@ -32,7 +32,7 @@ from visualizer.explanations.weights import MAX_PLAIN_EXPONENT
 from visualizer.features.explain.presenter import (
     CELL_PANEL,
     MAX_SHOWN_TERMS,
-    CellPanel,
+    CellExplanationPanel,
     head_cell_panel,
 )
 from visualizer.format import format_number, format_share, shorten
@@ -57,7 +57,7 @@ def taken_before(run: Run, stage: str) -> str:
     return "Before dropout, " if run.trace.dropout_stage else ""
 
 
-def told(run: Run, cell: Cell, text: int = 0) -> CellPanel:
+def told(run: Run, cell: Cell, text: int = 0) -> CellExplanationPanel:
     return head_cell_panel(resolved(run, View(text=text)), cell, is_pinned=False)
 
 
@@ -346,7 +346,7 @@ def test_split_heads_read_columns_of_one_matrix_and_stacked_heads_of_their_own()
         "The input vector of starts (position 3) times column 2 of W_k "
         f"gives column 1 of its key in head 2: {told(a_run(), split).value}."
     )
-    run = a_run(arrangement=Arrangement.STACKED, bias=True)
+    run = a_run(arrangement=HeadArrangement.STACKED, bias=True)
     assert told(run, stacked).plain == (
         "The input vector of starts (position 3) times column 2 of this head’s W_k, plus a bias, "
         f"gives column 2 of its key in head 2: {told(run, stacked).value}."

@@ -25,12 +25,12 @@ from tests.support.small_runs import a_run
 from visualizer.attention.blockwise_tensor import BlockwiseTensor
 from visualizer.attention.mechanisms import Mechanism, apply_mechanism, mechanism_of
 from visualizer.attention.spec import (
-    Arrangement,
     AttentionSpec,
     BooleanMatrix,
     Device,
     DropoutMode,
     Dtype,
+    HeadArrangement,
     MaskKind,
     MaskRoute,
     NormalisationKind,
@@ -107,7 +107,7 @@ CHOSEN: tuple[dict[str, Any], ...] = (
     *({"position": kind} for kind in PositionKind),
     *({"scale": kind, "temperature": 0.7} for kind in ScaleKind),
     *({"projection": kind, "d_in": 4, "d_out": 4} for kind in Projection),
-    *({"projection": kind, "arrangement": Arrangement.STACKED} for kind in Projection),
+    *({"projection": kind, "arrangement": HeadArrangement.STACKED} for kind in Projection),
     {"dropout": 0.5, "dropout_seed": 7},
     {"dropout": 0.25, "dtype": Dtype.FLOAT64, "bias": True, "position": PositionKind.LEARNED},
     {"normalisation": NormalisationKind.NAIVE_SOFTMAX, "temperature": 1e-3},
@@ -122,17 +122,17 @@ THREE: tuple[dict[str, Any], ...] = (
     {"own_input": NumberMatrix.of(np.arange(9).reshape(3, 3) / 7)},
     {"d_out": 4, "own_weights": (("W_key", OWN),)},
     {"d_out": 4, "own_weights": (("W_value", OWN), ("W_query", OWN)), "bias": True},
-    {"d_out": 2, "own_weights": (("W_key", OWN),), "arrangement": Arrangement.STACKED},
+    {"d_out": 2, "own_weights": (("W_key", OWN),), "arrangement": HeadArrangement.STACKED},
     {"d_out": 4, "own_weights": (("W_query", OWN),), "projection": Projection.UNIFORM},
     {"d_in": 4, "projection": Projection.NONE, "own_weights": (("W_output", FOUR),)},
     {"d_out": 4, "own_weights": (("W_output", FOUR), ("W_key", OWN)), "bias": True},
     {"d_out": 2, "own_weights": (("W_output", FOUR),), "projection": Projection.UNIFORM,
-     "arrangement": Arrangement.STACKED},
+     "arrangement": HeadArrangement.STACKED},
     {"d_out": 2, "own_weights": (("W_value", OWN),), "projection": Projection.UNIFORM,
-     "arrangement": Arrangement.STACKED, "dtype": Dtype.FLOAT64},
+     "arrangement": HeadArrangement.STACKED, "dtype": Dtype.FLOAT64},
     {"d_out": 4, "own_weights": (("W_key.bias", BIAS), ("W_output.bias", BIAS)), "bias": True},
     {"d_out": 2, "own_weights": (("W_query.bias", BIAS),), "bias": True,
-     "arrangement": Arrangement.STACKED},
+     "arrangement": HeadArrangement.STACKED},
 )  # fmt: skip
 
 
@@ -308,7 +308,7 @@ def test_documents_of_every_kind_are_tried(ran: Ran) -> None:
         "route": MaskRoute,
         "mask": MaskKind,
         "position": PositionKind,
-        "arrangement": Arrangement,
+        "arrangement": HeadArrangement,
         "projection": Projection,
         "scale": ScaleKind,
         "dtype": Dtype,

@@ -25,7 +25,11 @@ from visualizer.attention.spec import (
     ScaleKind,
 )
 from visualizer.explanations.explain import Equation, equation, explain
-from visualizer.features.explain.presenter import CellPanel, explain_transform, head_cell_panel
+from visualizer.features.explain.presenter import (
+    CellExplanationPanel,
+    explain_transform,
+    head_cell_panel,
+)
 from visualizer.format import format_number
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Step
@@ -35,7 +39,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
 
 
-def shown_cell(run: Run, cell: Cell, **fields: Any) -> CellPanel:
+def shown_cell(run: Run, cell: Cell, **fields: Any) -> CellExplanationPanel:
     return head_cell_panel(resolved(run, View(**fields)), cell, is_pinned=False)
 
 
@@ -99,7 +103,7 @@ def scores_of(run: Run, query: int) -> list[float]:
     return [float(each) for each in run.trace.read(read, (0, query))]
 
 
-def exponents(panel: CellPanel) -> list[str]:
+def exponents(panel: CellExplanationPanel) -> list[str]:
     return [term.product.removeprefix("exp(").removesuffix(")") for term in panel.terms]
 
 

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtGui import QFontMetricsF, QGuiApplication, QTextDocument
 from PySide6.QtWidgets import QApplication
 
-from visualizer.features.explain.presenter import CellPanel, CellTextPiece, TermLine
+from visualizer.features.explain.presenter import CellExplanationPanel, TermFactor, TermLine
 from visualizer.features.explain.widget import PANE_WIDTH_PX, ExplainPane
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.fonts import apply_text_size, text_scale
@@ -35,7 +35,7 @@ def percent(request: pytest.FixtureRequest) -> Iterator[int]:
 
 
 def term(name: str, factors: Sequence[str], value: str, chosen: bool = False) -> TermLine:
-    return TermLine(name, tuple(CellTextPiece(each, READ) for each in factors), value, chosen)
+    return TermLine(name, tuple(TermFactor(each, READ) for each in factors), value, chosen)
 
 
 def columns(count: int) -> tuple[TermLine, ...]:
@@ -57,7 +57,9 @@ def made(qtbot: QtBot, terms: tuple[TermLine, ...], width: int) -> ExplainPane:
     pane.setStyleSheet(create_style_sheet())
     pane.resize(width, 400)
     pane.show()
-    panel = CellPanel("Scores", "A score.", "1.0000", "Σ a × b", terms, "", "sum", is_pinned=False)
+    panel = CellExplanationPanel(
+        "Scores", "A score.", "1.0000", "Σ a × b", terms, "", "sum", is_pinned=False
+    )
     pane.show_cell(panel, LIGHT)
     qtbot.waitExposed(pane)
     QApplication.processEvents()

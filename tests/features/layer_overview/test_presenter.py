@@ -138,7 +138,7 @@ def test_the_text_of_a_batch_is_the_one_that_is_shown() -> None:
     assert panel.weights is not None
     wanted = run.trace.read("weights", (1,))
     np.testing.assert_array_equal(np.nan_to_num(panel.weights[0]), wanted)
-    entropies = run.trace.measured("weights", run.texts).entropy[1]
+    entropies = run.trace.head_measures("weights", run.texts).entropy[1]
     np.testing.assert_array_equal(panel.values["entropy"][0], entropies)
 
 

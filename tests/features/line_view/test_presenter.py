@@ -494,5 +494,5 @@ def test_what_was_warmed_need_not_be_found_again() -> None:
 
 
 def _found(run: Run) -> set[Hashable]:
-    kept = run.trace.cached_stage("weights").kept
+    kept = run.trace.cached_stage("weights").cached_keys
     return {key for key in kept if isinstance(key, tuple) and key[0] == "largest"}

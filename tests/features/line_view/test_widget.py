@@ -17,7 +17,7 @@ from visualizer.features.line_view.paint import (
     MAX_LINE_WIDTH_PX,
     MIN_LINE_WIDTH_PX,
     MIN_ROW_PX,
-    LineBrush,
+    LinePenFactory,
     label_box,
     lay_out_lines,
 )
@@ -430,7 +430,7 @@ def test_a_larger_weight_has_a_wider_and_a_more_opaque_line(lines: Lines) -> Non
 
 def pens(lines: Lines, drawn: SelectedLines) -> dict[tuple[int, int, int], tuple[float, float]]:
     """Return the width and the opacity of each line, by head, query and key."""
-    brush = LineBrush.for_picture(lines.panel.lines)
+    brush = LinePenFactory.for_picture(lines.panel.lines)
     found = {}
     places = zip(drawn.heads.tolist(), drawn.queries.tolist(), drawn.keys.tolist(), strict=True)
     for place, level in zip(

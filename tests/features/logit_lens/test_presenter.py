@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from visualizer.attention.model_reading import DeferredAnswer, LensAnswer, ModelReading
+from visualizer.attention.model_reading import DeferredAnswer, LogitLensAnswer, ModelReading
 from visualizer.errors import InputError
 from visualizer.features.logit_lens.presenter import (
     COSTLY_LENS_QUESTION,
     LENS_QUESTION,
     MODEL_REQUIRED,
-    LensPanel,
+    LogitLensPanel,
     present_lens,
 )
 from visualizer.models.model_source import ModelSource
@@ -27,7 +27,7 @@ RUN = run_document(Document(), None)
 TOKENS = len(RUN.texts[0])
 WORDS = tuple(tuple((f" {layer}{at}", "b") for at in range(TOKENS)) for layer in range(2))
 SHARES = np.tile(np.array([0.75, 0.125], np.float32), (2, TOKENS, 1))
-ANSWER = LensAnswer((2, 3), WORDS, SHARES)
+ANSWER = LogitLensAnswer((2, 3), WORDS, SHARES)
 
 
 def reading() -> ModelReading:
@@ -37,7 +37,7 @@ def reading() -> ModelReading:
 
 def panel_of(
     found: ModelReading | None, view: View | None = None, model: ModelSource | None = SOURCE
-) -> LensPanel:
+) -> LogitLensPanel:
     run = replace(RUN, reading=found)
     document = replace(Document(), model=model)
     return present_lens(resolve_view(document, view or View(), run), None)

@@ -24,7 +24,7 @@ from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.features.model_chooser.presenter import DOWNLOADED_MESSAGE, EMPTY_FOLDER_MESSAGE
 from visualizer.models import hub_download
-from visualizer.models.forward import DISK_STAGES_NOTICE
+from visualizer.models.forward_runner import DISK_STAGES_NOTICE
 from visualizer.models.model_folder import TRANSFORMERS_MISSING_ERROR, read_model_folder
 from visualizer.session import model_opening
 

@@ -19,13 +19,13 @@ from visualizer.features.model_chooser.presenter import (
     format_progress,
     present_model_chooser,
 )
-from visualizer.models.local_models import ListedModel
+from visualizer.models.local_models import LocalModelEntry
 from visualizer.models.model_folder import TRANSFORMERS_MISSING_ERROR
-from visualizer.models.repository_download import RepositoryFile, RepositoryOffer
+from visualizer.models.repository_download import DownloadPlan, RepositoryFile
 from visualizer.session.model_opening import DeviceChoice
 
-SMALL = ListedModel("org/small", Path("/s"), "llama", 30, 9, 134_515_008, 538_090_408)
-REFUSED = ListedModel("org/refused", Path("/r"), unavailable_reason="It is damaged.")
+SMALL = LocalModelEntry("org/small", Path("/s"), "llama", 30, 9, 134_515_008, 538_090_408)
+REFUSED = LocalModelEntry("org/refused", Path("/r"), unavailable_reason="It is damaged.")
 PLACES = {
     (Device.AUTO, dtype): DeviceChoice(f"Runs in {dtype} on the CPU.", 10**9) for dtype in Dtype
 }
@@ -115,7 +115,7 @@ def test_a_download_requires_a_name_and_shows_its_size() -> None:
 
 def test_offers_are_described() -> None:
     files = (RepositoryFile("a", 10**6, ""), RepositoryFile("b", 2 * 10**6, ""))
-    offer = RepositoryOffer("org/x", "c", files, Path("/hub/m"), 3 * 10**6, 5 * 10**9)
+    offer = DownloadPlan("org/x", "c", files, Path("/hub/m"), 3 * 10**6, 5 * 10**9)
     assert describe_offer(offer) == "org/x: 2 files, 3.0 MB. 5.0 GB free in /hub."
     begun = describe_offer(replace(offer, missing=10**6))
     assert begun == "org/x: 2 files, 1.0 MB (2.0 MB already downloaded). 5.0 GB free in /hub."

@@ -495,13 +495,13 @@ def test_a_served_model_generates_text(hand: Hand, server: ServedFolder) -> None
     QTest.mouseClick(pane.generation.run_button, Qt.MouseButton.LeftButton)
     hand.until(lambda: len(controller.tree.path) == 3)
     hand.until(lambda: not controller.is_running)
-    before = controller.continued_text
+    before = controller.text_generator
     assert before
     connect(hand, server)
-    hand.until(lambda: controller.continued_text is not before)
+    hand.until(lambda: controller.text_generator is not before)
     hand.settle()
-    assert controller.continued_text
-    assert controller.continued_text.model is not before.model, (
+    assert controller.text_generator
+    assert controller.text_generator.model is not before.model, (
         "it is continued over the new connection"
     )
     assert len(controller.tree.path) == 3

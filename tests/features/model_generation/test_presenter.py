@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from visualizer.features.model_generation.continued_text import NodeResult
 from visualizer.features.model_generation.presenter import (
     MAX_ROWS,
     MODEL_REQUIRED,
@@ -13,9 +12,10 @@ from visualizer.features.model_generation.presenter import (
     GenerationState,
     present_model_generation,
 )
+from visualizer.features.model_generation.text_generator import NodeResult
 from visualizer.generation.generation_tree import ROOT_NODE, GenerationTree
 from visualizer.generation.token_choice_presenter import present_next_tokens
-from visualizer.language.sampling import Sampling
+from visualizer.language.sampling import SamplingSettings
 from visualizer.session.model_panes import RUNNING_MESSAGE
 
 WORDS = ("the", "cat", "sat")
@@ -23,7 +23,9 @@ VOCABULARY = ("the", "cat", "sat", "on", "a")
 
 
 def node_reading(rows: np.ndarray, tokens: int, *, is_end: bool = False) -> NodeResult:
-    bars = present_next_tokens(("x",), np.log([[0.5, 0.2, 0.1, 0.1, 0.1]]), VOCABULARY, Sampling())
+    bars = present_next_tokens(
+        ("x",), np.log([[0.5, 0.2, 0.1, 0.1, 0.1]]), VOCABULARY, SamplingSettings()
+    )
     return NodeResult({4: rows}, bars, tokens, 2048 * tokens, is_end)
 
 
@@ -64,8 +66,8 @@ def test_rows_of_the_text_and_of_tokens_form_one_matrix() -> None:
     np.testing.assert_array_equal(rows.weights[allowed], triangle(5)[1][allowed])
     assert np.isnan(rows.weights[~allowed]).all()
     assert (rows.first, rows.prompt_tokens) == (0, 3)
-    assert rows.title == f"Layer 5, head 2: weights from 0 to {rows.range}"
-    assert rows.range.end == pytest.approx(np.percentile(triangle(5)[1][allowed], 98))
+    assert rows.title == f"Layer 5, head 2: weights from 0 to {rows.colour_range}"
+    assert rows.colour_range.end == pytest.approx(np.percentile(triangle(5)[1][allowed], 98))
     assert rows.describe_cell_at(0, 1) == ""
     assert rows.describe_cell_at(4, 0).startswith("“␣the” attends to ")
     assert rows.describe_cell_at(4, 0).endswith("attends to “the” with 4200%")

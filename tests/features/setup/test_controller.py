@@ -62,7 +62,7 @@ def own(hand: Hand, name: str) -> CustomValuesControl:
 
 
 def test_what_is_given_is_named_and_can_be_drawn_again_and_undone(hand: Hand) -> None:
-    hand.window.settings_bar.open_more()
+    hand.window.settings_bar.open_other_settings()
     workspace = hand.window.workspace
     assert workspace.run
     given = {

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from visualizer.attention.run import run
 from visualizer.attention.settings import SETTINGS, SettingKind
 from visualizer.attention.spec import (
-    Arrangement,
     AttentionSpec,
     BlockKind,
     BooleanMatrix,
     Device,
     DropoutMode,
     Dtype,
+    HeadArrangement,
     MaskKind,
     MaskRoute,
     NormalisationKind,
@@ -172,7 +172,7 @@ def test_settings_without_effect_are_known(fields: dict[str, object], idle: set[
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        *(("projection", Projection), ("arrangement", Arrangement), ("position", PositionKind)),
+        *(("projection", Projection), ("arrangement", HeadArrangement), ("position", PositionKind)),
         *(
             ("scale", ScaleKind),
             ("normalisation", NormalisationKind),

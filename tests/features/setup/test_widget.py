@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from tests.support.window_input import CONTROL
-from visualizer.documents.open_document import MAX_TEXT_CHARACTERS, permitted_start
+from visualizer.documents.open_document import MAX_TEXT_CHARACTERS, longest_permitted_prefix
 from visualizer.features.setup.text_edit_widget import InputTextEdit, has_longer_word
 
 if TYPE_CHECKING:
@@ -32,5 +32,5 @@ def test_what_is_offered_of_a_long_text_has_it_where_the_cursor_stands(qtbot: Qt
     QApplication.clipboard().setText(pasted)
     with qtbot.waitSignal(box.textLimitExceeded) as refused:
         QTest.keyClick(box, Qt.Key.Key_V, CONTROL)
-    assert refused.args[1] == permitted_start(f"😀{pasted}😁 after")
+    assert refused.args[1] == longest_permitted_prefix(f"😀{pasted}😁 after")
     QApplication.clipboard().clear()

@@ -16,7 +16,7 @@ from tests.support.screens import resolved
 from tests.support.small_runs import a_run
 from visualizer.attention.mechanisms import Mechanism, apply_mechanism
 from visualizer.attention.run import Run, run
-from visualizer.attention.spec import Arrangement, AttentionSpec, Device, Dtype, Projection
+from visualizer.attention.spec import AttentionSpec, Device, Dtype, HeadArrangement, Projection
 from visualizer.features.shapes.presenter import (
     MAX_COLUMNS,
     MAX_HEADS,
@@ -127,7 +127,7 @@ def test_the_book_s_sizes_in_words() -> None:
         "72 multiply-adds  ·  96 bytes"
     )
     assert one.parameter is not None
-    assert one.parameter.written == "W_query 3 × 4"
+    assert one.parameter.description == "W_query 3 × 4"
     assert row(computed, "context").equations == ("(6, 6) · (6, 2) = (6, 2) in each of 2 heads",)
     assert row(computed, "concat").equations == ("(2, 6, 2) → (6, 2, 2) → (6, 4)",)
     assert row(computed, "output").equations == ("(6, 4) · (4, 4) + (4) = (6, 4)",)
@@ -139,10 +139,10 @@ def test_the_book_s_sizes_in_words() -> None:
 
 
 def test_stacked_heads_have_matrices_of_their_own() -> None:
-    one = row(a_run(arrangement=Arrangement.STACKED, bias=True), "values")
+    one = row(a_run(arrangement=HeadArrangement.STACKED, bias=True), "values")
     assert one.equations == ("(6, 3) · (3, 2) + (2) = (6, 2) in each of 2 heads",)
     assert one.parameter is not None
-    assert one.parameter.written == "W_value 3 × 2 in each of 2 heads"
+    assert one.parameter.description == "W_value 3 × 2 in each of 2 heads"
 
 
 def test_without_projection_the_input_itself_is_split() -> None:
@@ -213,7 +213,7 @@ def test_the_matrix_of_the_stage_is_drawn(stage: str | None, drawn: str, is_apar
 def test_a_drawing_is_never_too_large_and_says_what_is_left_out(
     heads: int, d_head: int, tokens: int
 ) -> None:
-    made = HeadSplit("queries", "Q", tokens, heads, d_head, Arrangement.SPLIT, True)
+    made = HeadSplit("queries", "Q", tokens, heads, d_head, HeadArrangement.SPLIT, True)
     assert len(made.columns) <= MAX_COLUMNS
     assert list(made.columns) == sorted(made.columns)
     assert set(made.columns) == set(range(min(heads, MAX_HEADS)))
@@ -232,7 +232,7 @@ def test_a_drawing_is_never_too_large_and_says_what_is_left_out(
 def test_columns_slide_apart_and_keep_their_order(
     heads: int, d_head: int, progress: float, gap: float
 ) -> None:
-    made = HeadSplit("queries", "Q", 6, heads, d_head, Arrangement.SPLIT, True)
+    made = HeadSplit("queries", "Q", 6, heads, d_head, HeadArrangement.SPLIT, True)
     lefts = made.left_edges(progress, gap)
     for (head, left), (other, right) in pairwise(zip(made.columns, lefts, strict=True)):
         between = progress * gap if head != other else 0
@@ -241,7 +241,7 @@ def test_columns_slide_apart_and_keep_their_order(
 
 def test_the_split_in_words() -> None:
     assert split(a_run(d_out=4)).sentence == "Each of 2 heads has 2 of the 4 columns."
-    stacked = split(a_run(arrangement=Arrangement.STACKED)).sentence
+    stacked = split(a_run(arrangement=HeadArrangement.STACKED)).sentence
     assert stacked == "Each of 2 stacked heads has 2 columns of its own, 4 in total."
     assert split(a_run(heads=1)).sentence == "The only head has all 2 columns."
     assert split(a_run(heads=1, d_out=1)).sentence == "The only head has the only column."

@@ -19,11 +19,11 @@ from visualizer.attention.run import run
 from visualizer.attention.spec import (
     OWN_LAYERS,
     PROJECTION_LAYERS,
-    Arrangement,
     AttentionSpec,
     BlockKind,
     Device,
     Dtype,
+    HeadArrangement,
     NumberMatrix,
     PositionKind,
     Projection,
@@ -341,7 +341,7 @@ def test_more_weights_than_a_document_should_hold_are_not_kept(
 
 def test_stacked_heads_are_edited_side_by_side() -> None:
     for projection in (Projection.LINEAR, Projection.UNIFORM):
-        document = a_document(arrangement=Arrangement.STACKED, projection=projection)
+        document = a_document(arrangement=HeadArrangement.STACKED, projection=projection)
         ran = computed(document)
         after = computed(replace_block(document, ran, "W_value", 1, 2, one(5)))
         own = after.trace.spec.own_weights[0][1].array()

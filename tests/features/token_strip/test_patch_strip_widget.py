@@ -169,4 +169,4 @@ def test_keys_go_from_patch_to_patch(strip: PatchStrip) -> None:
 
 def test_tips_name_the_patch_and_its_weight(strip: PatchStrip) -> None:
     strip.show_tokens(panel(weights_of(np.linspace(0, 1, COUNT))), LIGHT)
-    assert strip.tip(COUNT - 1) == f"row {ROWS}, column {COLUMNS}, token {COUNT}: 1.0000"
+    assert strip.tooltip_text(COUNT - 1) == f"row {ROWS}, column {COLUMNS}, token {COUNT}: 1.0000"

@@ -140,11 +140,11 @@ def test_the_mean_is_folded_before_it_is_shown() -> None:
     view = View(tokens=TokenSelection(frozenset({1, 2})))
     pinned = replace(view, pinned=Cell("context", (0, 1, 0)))
     assert needs(run, view) != needs(run, View())
-    assert HeadAggregate.MEAN not in run.trace.cached_stage("weights").kept
+    assert HeadAggregate.MEAN not in run.trace.cached_stage("weights").cached_keys
     warm(run, pinned)
-    assert HeadAggregate.MEAN not in run.trace.cached_stage("weights").kept
+    assert HeadAggregate.MEAN not in run.trace.cached_stage("weights").cached_keys
     warm(run, view)
-    assert HeadAggregate.MEAN in run.trace.cached_stage("weights").kept
+    assert HeadAggregate.MEAN in run.trace.cached_stage("weights").cached_keys
 
 
 # -------------------------------------------------------------------------------- long texts

@@ -168,12 +168,15 @@ def test_the_numbers_are_told(strip: TokenStrip) -> None:
     strip.show_tokens(TokenPanel(WORDS, weights=SHARES), LIGHT)
     told = "x reads: Your 0.25, journey 0.50, starts 0.00, with 1.00, one 0.12, step NaN"
     assert strip.accessibleDescription() == told
-    assert strip.tip(4) == "one, token 5: 0.1250"
-    assert strip.tip(2) == "starts, token 3: masked"
+    assert strip.tooltip_text(4) == "one, token 5: 0.1250"
+    assert strip.tooltip_text(2) == "starts, token 3: masked"
     strip.show_tokens(TokenPanel(WORDS, weights=replace(SHARES, known=range(4))), LIGHT)
-    assert (strip.tip(3), strip.tip(4)) == ("with, token 4: 1.0000", "one, token 5")
+    assert (strip.tooltip_text(3), strip.tooltip_text(4)) == (
+        "with, token 4: 1.0000",
+        "one, token 5",
+    )
     strip.show_tokens(TokenPanel(WORDS), LIGHT)
-    assert (strip.accessibleDescription(), strip.tip(4)) == ("", "one, token 5")
+    assert (strip.accessibleDescription(), strip.tooltip_text(4)) == ("", "one, token 5")
 
 
 # ---------------------------------------------------------------------------------- the mouse

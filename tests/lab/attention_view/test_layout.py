@@ -18,7 +18,7 @@ from visualizer.heatmap.board import Board
 from visualizer.heatmap.colour_range import AutomaticRange
 from visualizer.heatmap.panel_margins_paint import (
     are_labels_vertical,
-    paint_column_heads,
+    paint_column_headers,
     paint_head_label,
     paint_labels,
     paint_notes,
@@ -122,7 +122,7 @@ def test_shared_labels_are_drawn_once() -> None:
     blank.fill(0xFFFFFF)
     assert image == blank
     painter = QPainter(image)
-    paint_column_heads(painter, layout.column_heads, LIGHT)
+    paint_column_headers(painter, layout.column_headers, LIGHT)
     painter.end()
     bar = [image.pixelColor(x, 25) for x in range(900)]
     table = colour_mapping.colour_table(DEFAULT_MAP, LIGHT)

@@ -14,7 +14,7 @@ from visualizer.lab.attention_view.presenter import (
     NON_CAUSAL_NOTE,
     TEXT_REQUIRED,
     LabAttentionPanel,
-    LabCellPointer,
+    LabCellSelection,
     create_board,
     describe_cell,
     layer_head_index,
@@ -33,7 +33,7 @@ KNOWN = np.array([[0.1, 0.25], [0.938, 0.5]])
 def shown(
     reading: ProbeResult | None, model: ModelKind = ModelKind.TRANSFORMER, **also: object
 ) -> LabAttentionPanel:
-    return present_attention(reading, model, LabCellPointer(), **also)  # type: ignore[arg-type]
+    return present_attention(reading, model, LabCellSelection(), **also)  # type: ignore[arg-type]
 
 
 def test_a_result_contains_what_the_message_contains() -> None:
@@ -129,7 +129,7 @@ def test_equal_inputs_give_the_same_board() -> None:
     reading = a_reading()
     before = shown(reading)
     pointed = present_attention(
-        reading, ModelKind.TRANSFORMER, LabCellPointer(Cell("layer 1", (0, 3, 1))), before=before
+        reading, ModelKind.TRANSFORMER, LabCellSelection(Cell("layer 1", (0, 3, 1))), before=before
     )
     assert pointed.board is before.board
     assert (pointed.cursor.query, pointed.cursor.key) == (3, 1)
@@ -173,13 +173,13 @@ def test_moving_the_pin_stays_on_the_board_and_reaches_the_next_layer(
     layers: int, heads: int, tokens: int, data: st.DataObject
 ) -> None:
     board = create_board(a_reading(layers, heads, tokens), ModelKind.TRANSFORMER)
-    pointing = LabCellPointer()
+    pointing = LabCellSelection()
     steps = st.sampled_from([(1, 0), (-1, 0), (0, 1), (0, -1)])
     for down, right in data.draw(st.lists(steps, max_size=30)):
         pointing = pointing.move_pin(board, down, right)
         assert pointing.pinned is not None
         assert layer_head_index(board, pointing.pinned) is not None
-    last = LabCellPointer(pinned=Cell("layer 1", (0, tokens - 1, 0))).move_pin(board, 1, 0).pinned
+    last = LabCellSelection(pinned=Cell("layer 1", (0, tokens - 1, 0))).move_pin(board, 1, 0).pinned
     expected = Cell("layer 2", (0, 0, 0)) if layers > 1 else Cell("layer 1", (0, tokens - 1, 0))
     assert last == expected
 
@@ -210,7 +210,7 @@ def test_nan_weights_are_reported() -> None:
     reading = a_reading(1, 1, 4)
     broken = replace(reading, weights=np.full((1, 1, 4, 4), np.nan, np.float32))
     found = present_attention(
-        broken, ModelKind.TRANSFORMER, LabCellPointer(pinned=Cell("layer 1", (0, 2, 1)))
+        broken, ModelKind.TRANSFORMER, LabCellSelection(pinned=Cell("layer 1", (0, 2, 1)))
     )
     assert found.description == ("query “␣” (3) has no valid weights (NaN); layer 1, head 1")
 
@@ -218,7 +218,7 @@ def test_nan_weights_are_reported() -> None:
 def test_a_pooled_cell_describes_its_largest_weight() -> None:
     reading = a_reading(1, 1, 12)
     assert reading.weights is not None
-    pointing = LabCellPointer(Cell("layer 1", (0, 8, 4)))
+    pointing = LabCellSelection(Cell("layer 1", (0, 8, 4)))
     found = present_attention(reading, ModelKind.TRANSFORMER, pointing, room=3)
     block = reading.weights[0, 0, 8:12, 4:8]
     query, key = (int(at) for at in np.unravel_index(block.argmax(), block.shape))
@@ -234,7 +234,7 @@ def test_without_tokens_a_message_is_shown() -> None:
 
 def test_a_second_click_unpins() -> None:
     cell = Cell("layer 1", (0, 1, 0))
-    pinned = LabCellPointer().pin(cell)
+    pinned = LabCellSelection().pin(cell)
     assert pinned.pinned == cell
     assert pinned.hover(None).pinned == cell
     assert pinned.pin(cell).pinned is None

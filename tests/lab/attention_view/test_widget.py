@@ -15,7 +15,7 @@ from visualizer.lab.attention_view import widget as attention_view_widget
 from visualizer.lab.attention_view.presenter import (
     ATTENTION_MISSING,
     LabAttentionPanel,
-    LabCellPointer,
+    LabCellSelection,
     present_attention,
 )
 from visualizer.lab.attention_view.widget import LabAttentionView
@@ -41,7 +41,7 @@ class ViewWithOwner:
     def __init__(
         self, reading: ProbeResult, show: Show, size: tuple[int, int] = (1000, 700)
     ) -> None:
-        self.view, self.result, self.pointing = LabAttentionView(), reading, LabCellPointer()
+        self.view, self.result, self.pointing = LabAttentionView(), reading, LabCellSelection()
         self.panel: LabAttentionPanel | None = None
         self.opened: list[tuple[int, int]] = []
         self.view.cellHovered.connect(lambda cell: self.show(self.pointing.hover(cell)))
@@ -55,7 +55,7 @@ class ViewWithOwner:
         assert self.panel
         self.show(self.pointing.move_pin(self.panel.board, *by))
 
-    def show(self, pointing: LabCellPointer) -> None:
+    def show(self, pointing: LabCellSelection) -> None:
         self.pointing = pointing
         self.panel = present_attention(
             self.result, ModelKind.TRANSFORMER, pointing, before=self.panel
@@ -106,7 +106,7 @@ def test_a_double_click_opens_a_layer_and_a_head(owner: ViewWithOwner) -> None:
 def test_enter_opens_the_pinned_cell(owner: ViewWithOwner) -> None:
     owner.press(Qt.Key.Key_Return)
     assert owner.opened == []
-    owner.show(LabCellPointer(pinned=Cell("layer 1", (1, 2, 0))))
+    owner.show(LabCellSelection(pinned=Cell("layer 1", (1, 2, 0))))
     owner.press(Qt.Key.Key_Return)
     owner.press(Qt.Key.Key_Enter)
     assert owner.opened == [(0, 1), (0, 1)]
@@ -135,7 +135,7 @@ def test_panels_keep_their_positions_when_scores_change(show: Show) -> None:
     owner = ViewWithOwner(low, show)
     cell = Cell("layer 2", (1, 4, 2))
     before, owner.result = owner.at(cell), high
-    owner.show(LabCellPointer())
+    owner.show(LabCellSelection())
     assert owner.at(cell) == before
 
 
@@ -149,7 +149,7 @@ def test_the_image_equals_that_of_a_new_view(show: Show, theme: Theme) -> None:
     for seed in range(3):
         known = np.random.default_rng(seed).random((2, 3))
         reading = a_reading(2, 3, 12, seed=seed, attending=known)
-        found = present_attention(reading, ModelKind.TRANSFORMER, LabCellPointer(), before=found)
+        found = present_attention(reading, ModelKind.TRANSFORMER, LabCellSelection(), before=found)
         live.show_attention(found, theme)
         live.grab()
     fresh.show_attention(found, theme)
@@ -173,7 +173,7 @@ def test_labels_are_painted_once_while_values_change(
     show(view, (1400, 900))
     for seed in range(3):
         reading = a_reading(2, 3, 12, seed=seed, attending=np.full((2, 3), seed / 10))
-        panel = present_attention(reading, ModelKind.TRANSFORMER, LabCellPointer())
+        panel = present_attention(reading, ModelKind.TRANSFORMER, LabCellSelection())
         view.show_attention(panel, LIGHT)
         view.grab()
     assert sorted(written) == [(0, 0), (0, 1), (1, 0), (1, 1)]

@@ -27,8 +27,8 @@ from visualizer.lab.loss_plot.model import (
     ReferenceLoss,
 )
 from visualizer.lab.loss_plot.presenter import present_plot
-from visualizer.lab.loss_plot.widget import PlotPane
-from visualizer.lab.training.recorded_losses import LossHistory
+from visualizer.lab.loss_plot.widget import LossPlotPane
+from visualizer.lab.training.loss_history import LossHistory
 from visualizer.widgets.fonts import font_metrics
 from visualizer.widgets.theme import LIGHT
 
@@ -66,9 +66,9 @@ def test_labels_are_inside_and_apart_and_in_the_order_of_their_lines(
     place = QRectF(40, 10, *size)
     taken = place_gap_labels(place, plot)
     words = place_reference_labels(place, plot, taken)
-    inner = place.adjusted(-0.01, -0.01, 0.01, 0.01)
+    plot_area = place.adjusted(-0.01, -0.01, 0.01, 0.01)
     for each in (*words, *taken):
-        assert inner.contains(each.box)
+        assert plot_area.contains(each.box)
     for above, below in pairwise(words):
         assert above.line <= below.line
         assert above.box.bottom() <= below.box.top() + 0.01
@@ -82,18 +82,18 @@ def test_labels_are_inside_and_apart_and_in_the_order_of_their_lines(
 
 def test_labels_with_enough_space_are_at_their_lines(application: QApplication) -> None:
     plot = plotted(losses(), [3.3, 2.5], AxisScale.LINEAR)
-    inner = QRectF(40, 30, 640, 270)
-    words = place_reference_labels(inner, plot)
+    plot_area = QRectF(40, 30, 640, 270)
+    words = place_reference_labels(plot_area, plot)
     assert [each.text for each in words] == ["guess 0 3.30", "guess 1 2.50"]
     for each, loss in zip(words, (3.3, 2.5), strict=True):
-        y = inner.bottom() - float(plot.y.share(loss)) * inner.height()
+        y = plot_area.bottom() - float(plot.y.share(loss)) * plot_area.height()
         assert each.box.center().y() == pytest.approx(y)
 
 
 def test_losses_outside_the_plot_are_reported_once_below_it(
     application: QApplication, qtbot: QtBot
 ) -> None:
-    pane = PlotPane({name: QAction(name, application) for name in ("losses", "steps")})
+    pane = LossPlotPane({name: QAction(name, application) for name in ("losses", "steps")})
     qtbot.addWidget(pane)
     pane.resize(640, 300)
     pane.show()

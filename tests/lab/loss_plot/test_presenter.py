@@ -18,7 +18,7 @@ from visualizer.lab.loss_plot.model import (
     ReferenceLoss,
 )
 from visualizer.lab.loss_plot.presenter import nearest_step_index, present_plot, read_step
-from visualizer.lab.training.recorded_losses import LossHistory
+from visualizer.lab.training.loss_history import LossHistory
 from visualizer.language.training_progress import TrainingProgress, format_time_left
 
 BIGRAM = ReferenceLoss("bigram counts", 2.5)

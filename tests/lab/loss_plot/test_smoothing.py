@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from visualizer.lab.loss_plot.smoothing import smooth_losses, thin_line
-from visualizer.lab.training.recorded_losses import LossHistory
+from visualizer.lab.training.loss_history import LossHistory
 
 VALUES = some.lists(
     some.floats(0, 1e30) | some.sampled_from([float("nan"), float("inf")]), max_size=60

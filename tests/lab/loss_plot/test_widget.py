@@ -32,7 +32,7 @@ from visualizer.lab.loss_plot.model import (
 )
 from visualizer.lab.loss_plot.presenter import present_plot
 from visualizer.lab.loss_plot.widget import KEYBOARD_HELP, LossPlotView
-from visualizer.lab.training.recorded_losses import LossHistory
+from visualizer.lab.training.loss_history import LossHistory
 from visualizer.widgets import accessibility
 from visualizer.widgets.theme import DARK, LIGHT, Theme, head_colour
 

@@ -31,7 +31,7 @@ class RecordedFilms:
         self.said: list[str] = []
         self.refused: list[str] = []
         self.progress: list[tuple[int, int]] = []
-        self.film_controller.said.connect(lambda words, _: self.said.append(words))
+        self.film_controller.messageReported.connect(lambda words, _: self.said.append(words))
         self.film_controller.refused.connect(self.refused.append)
         self.film_controller.progressReported.connect(lambda *by: self.progress.append(by))
 

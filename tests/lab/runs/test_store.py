@@ -24,7 +24,7 @@ from visualizer.lab.settings.text_preview_controller import read_text_sample
 from visualizer.language.corpora.corpus import load_corpus
 from visualizer.language.run_folder import RunFolder, RunMetadata
 from visualizer.language.training_settings import CorpusKind, TrainingSettings
-from visualizer.storage.link_safe_folder import LinkSafeFile
+from visualizer.storage.symlink_safe_folder import SymlinkSafeFile
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,16 +50,16 @@ def test_runs_are_listed_while_one_is_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     a_run(tmp_path / "kept")
-    gone, stat = a_run(tmp_path / "gone"), LinkSafeFile.stat
+    gone, stat = a_run(tmp_path / "gone"), SymlinkSafeFile.stat
 
-    def stat_as_it_goes(self: LinkSafeFile) -> os.stat_result:
+    def stat_as_it_goes(self: SymlinkSafeFile) -> os.stat_result:
         found = stat(self)
         if self.path.parent == gone:
             shutil.rmtree(gone, ignore_errors=True)
         return found
 
     with monkeypatch.context() as patched:
-        patched.setattr(LinkSafeFile, "stat", stat_as_it_goes)
+        patched.setattr(SymlinkSafeFile, "stat", stat_as_it_goes)
         assert {run.name for run in list_runs(tmp_path)} == {"kept", "gone"}
     assert [run.name for run in list_runs(tmp_path)] == ["kept"]
 
@@ -105,7 +105,7 @@ def test_a_partly_deleted_run_can_be_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: int
 ) -> None:
     folder = RunFolder(a_run(tmp_path / "run"))
-    for file in (folder.losses, folder.checkpoint, *map(folder.snapshot, (0, 10))):
+    for file in (folder.losses_file, folder.checkpoint_file, *map(folder.snapshot, (0, 10))):
         file.path.write_bytes(b"")
     left = iter(range(deleted))
     unlink = os.unlink
@@ -128,7 +128,7 @@ def test_losses_are_read_or_rejected(tmp_path: Path) -> None:
     folder = a_run(tmp_path / "run")
     with pytest.raises(InputError, match="Cannot read"):
         read_losses(folder)
-    RunFolder(folder).losses.path.write_text(
+    RunFolder(folder).losses_file.path.write_text(
         "step,training,validation,rate,seconds\n0,3.5,,0.1,0.000\n"
     )
     assert read_losses(folder).training.tolist() == [3.5]
@@ -156,5 +156,5 @@ def test_the_probe_is_stored_with_the_run(tmp_path: Path, text: str) -> None:
     assert stored_probe(folder) == text
     store_probe(tmp_path / "none", text)
     assert not (tmp_path / "none").exists()
-    RunFolder(folder).probe.path.write_bytes(b"\xff\xfe")
+    RunFolder(folder).probe_file.path.write_bytes(b"\xff\xfe")
     assert stored_probe(folder) == ""

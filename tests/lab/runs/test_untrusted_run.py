@@ -15,7 +15,7 @@ from tests.support.examples import others_slow
 from tests.support.lab_input import FAKE, NONE, LabUser
 from tests.support.planted_links import KINDS, make_outside, plant, tree
 from visualizer.errors import InputError
-from visualizer.lab.training import detached_controller
+from visualizer.lab.training import background_controller
 from visualizer.lab.window import LabWindow
 from visualizer.language.run_folder import RunFolder, RunMetadata
 from visualizer.language.training_settings import TrainingSettings
@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
         TrainingSettings(steps=50), tuple("abcdefgh"), 2.0, 1.5, "abcdabcd", "print"
     )
     made.create_run(metadata)
-    made.losses.append(b"step,training,validation,rate,seconds\n")
+    made.losses_file.append(b"step,training,validation,rate,seconds\n")
     return made.path
 
 
@@ -59,7 +59,7 @@ def test_viewing_a_run_does_not_change_it(
     application: QApplication, qtbot: QtBot, close_lab: Callable[[LabWindow], None],
     folder: Path, monkeypatch: pytest.MonkeyPatch, age: int | None,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr(detached_controller, "MAX_START_S", 1.0)
+    monkeypatch.setattr(background_controller, "MAX_START_S", 1.0)
     if age is not None:
         (folder / "orders").touch()
         when = time.time() - age
@@ -121,9 +121,9 @@ def test_background_training_does_not_follow_a_link(
     plant(folder / name, kind, outside)
     before = tree(outside)
     with pytest.raises(InputError, match=r"Cannot continue training.*: it is "):
-        detached_controller.continue_run(folder, ("/nowhere/python",))
-    detached_controller.withdraw_order(folder)
-    detached_controller.request_stop(folder)
+        background_controller.continue_in_background(folder, ("/nowhere/python",))
+    background_controller.withdraw_orders(folder)
+    background_controller.request_stop(folder)
     assert tree(outside) == before
 
 
@@ -131,7 +131,7 @@ def test_background_training_does_not_follow_a_link(
 def test_a_stop_request_does_not_follow_a_link(folder: Path, outside: Path, kind: str) -> None:
     plant(folder / "stop", kind, outside)
     before = tree(outside)
-    detached_controller.request_stop(folder)
+    background_controller.request_stop(folder)
     assert tree(outside) == before
 
 
@@ -140,7 +140,7 @@ def test_background_training_reads_its_orders_and_writes_its_log(
 ) -> None:
     (folder / "background.log").write_text("of another time, and much longer")
     copy = "import sys; sys.stderr.buffer.write(sys.stdin.buffer.read())"
-    detached_controller.continue_run(folder, (sys.executable, "-S", "-c", copy))
+    background_controller.continue_in_background(folder, (sys.executable, "-S", "-c", copy))
     orders, log = (folder / name for name in ("orders", "background.log"))
     qtbot.waitUntil(lambda: log.read_bytes() == orders.read_bytes(), timeout=30_000)
     assert str(folder).encode() in log.read_bytes()

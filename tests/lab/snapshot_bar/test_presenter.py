@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visualizer.lab.snapshot_bar.presenter import SnapshotTimeline, present_snapshots
-from visualizer.lab.training.recorded_losses import MeasuredLoss
+from visualizer.lab.training.loss_history import MeasuredLoss
 
 STEPS = st.lists(st.integers(0, 10_000), max_size=20)
 
@@ -82,7 +82,7 @@ def test_a_stop_is_described(
 
 def test_moves_stop_at_the_ends() -> None:
     scrub = present_snapshots([0, 10], 100, 0)
-    assert scrub.index_beside(-1) == 0
-    assert scrub.index_beside(1) == 1
-    assert scrub.index_beside(9) == 2
+    assert scrub.index_at_distance(-1) == 0
+    assert scrub.index_at_distance(1) == 1
+    assert scrub.index_at_distance(9) == 2
     assert [step for step, _ in scrub.ticks] == [0, 1, 10]

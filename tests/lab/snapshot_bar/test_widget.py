@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 
 from visualizer.lab.snapshot_bar.presenter import present_snapshots
 from visualizer.lab.snapshot_bar.widget import SnapshotBar
-from visualizer.lab.training.recorded_losses import MeasuredLoss
+from visualizer.lab.training.loss_history import MeasuredLoss
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:

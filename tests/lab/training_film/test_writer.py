@@ -13,13 +13,13 @@ from PIL import Image
 from tests.support.probe_results import a_reading
 from visualizer.errors import InputError
 from visualizer.export.export_runner import ExportRunner
-from visualizer.export.figure_settings import FigurePaper
+from visualizer.export.figure_settings import FigureTheme
 from visualizer.export.figures.figure_page import PAPER_THEMES
 from visualizer.export.film_plan import LAST_FRAME_EXTRA_MS
 from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.heatmap import colour_mapping
 from visualizer.lab.attention_view.presenter import ATTENTION_MISSING
-from visualizer.lab.training.recorded_losses import MeasuredLoss
+from visualizer.lab.training.loss_history import MeasuredLoss
 from visualizer.lab.training_film.writer import (
     TrainingFilm,
     TrainingFilmSettings,
@@ -91,14 +91,14 @@ def test_there_is_one_frame_per_snapshot(tmp_path: Path, suffix: str) -> None:
 @pytest.mark.parametrize(
     ("layers", "heads", "tokens", "paper"),
     [
-        (2, 2, 6, FigurePaper.LIGHT),
-        (3, 4, 16, FigurePaper.DARK),
-        (1, 1, 1, FigurePaper.PRINT),
-        (4, 1, 8, FigurePaper.LIGHT),
+        (2, 2, 6, FigureTheme.LIGHT),
+        (3, 4, 16, FigureTheme.DARK),
+        (1, 1, 1, FigureTheme.PRINT),
+        (4, 1, 8, FigureTheme.LIGHT),
     ],
 )
 def test_cells_have_the_colours_of_their_weights(
-    layers: int, heads: int, tokens: int, paper: FigurePaper
+    layers: int, heads: int, tokens: int, paper: FigureTheme
 ) -> None:
     film = a_film(layers, heads, tokens, paper=paper, width=960, title="Repeat")
     frames, theme = lay_out_training_film(film), PAPER_THEMES[paper]
@@ -162,7 +162,7 @@ def test_animations_are_written_on_another_thread(tmp_path: Path, qtbot: QtBot) 
         return write_training_film(tmp_path / "film.apng", film, progress)
 
     said: list[str] = []
-    exporter.said.connect(lambda words, _: said.append(words))
+    exporter.messageReported.connect(lambda words, _: said.append(words))
     exporter.start_writing(write)
     qtbot.waitUntil(lambda: not exporter.is_working, timeout=20_000)
     exporter.close()

@@ -25,7 +25,7 @@ from visualizer.models.model_protocol.requests import IMMEDIATE_REQUESTS, JOB_RE
 from visualizer.models.model_protocol.responses import decode_body, encode_body
 from visualizer.models.model_server.served_model import ServedModel
 from visualizer.models.model_source import ModelSource
-from visualizer.models.text_reading import open_source
+from visualizer.models.text_reading import open_model_folder
 from visualizer.progress import no_progress
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def opened(tmp_path_factory: pytest.TempPathFactory) -> Opened:
     @cache
     def opened_(kind: str, setting: str) -> ServedHere:
         folder = save_tiny_model(tmp_path_factory.mktemp("models") / kind, kind)
-        source, model = open_source(folder, Device.CPU)
+        source, model = open_model_folder(folder, Device.CPU)
         if setting == LONG:
             model.long_texts.max_weight_bytes = 1
         return ServedHere(ServedModel(source, model, Device.CPU))
@@ -194,7 +194,7 @@ def use(model: RemoteModel, refusals: Callable[[], AbstractContextManager[object
                 cells_of(run, row.name)
                 shown.append(row.name)
         with refusals():
-            trace.measured(trace.attention, run.compared_texts)
+            trace.head_measures(trace.attention, run.compared_texts)
         with refusals():
             assert reading.fetch_captured is None or reading.fetch_captured() is not None
         for kind in QuestionKind:

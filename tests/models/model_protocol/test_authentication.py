@@ -23,7 +23,7 @@ PATH, BODY = "/read", b'{"text": "a"}'
 def test_a_signature_is_valid_only_once() -> None:
     guard = SignatureVerifier("secret")
     signer = RequestSigner("secret", guard.nonce)
-    first, second = (signer.header(PATH, BODY) for _ in range(2))
+    first, second = (signer.sign_request(PATH, BODY) for _ in range(2))
     assert guard.verified_digest(first, PATH) == sha256(BODY).hexdigest()
     assert guard.verified_digest(first, PATH) is None, "repeated"
     assert guard.verified_digest(second, PATH) == sha256(BODY).hexdigest()
@@ -32,11 +32,12 @@ def test_a_signature_is_valid_only_once() -> None:
 
 def test_a_signature_is_valid_for_one_connection_path_and_token() -> None:
     guard, other = SignatureVerifier("secret"), SignatureVerifier("secret")
-    header = RequestSigner("secret", guard.nonce).header(PATH, BODY)
+    header = RequestSigner("secret", guard.nonce).sign_request(PATH, BODY)
     assert other.verified_digest(header, PATH) is None
     assert guard.verified_digest(header, "/cancel") is None
     assert (
-        guard.verified_digest(RequestSigner("secre", guard.nonce).header(PATH, BODY), PATH) is None
+        guard.verified_digest(RequestSigner("secre", guard.nonce).sign_request(PATH, BODY), PATH)
+        is None
     )
     assert guard.verified_digest(header, PATH) is not None
 
@@ -49,7 +50,7 @@ def test_arbitrary_headers_are_rejected(header: str) -> None:
 @given(at=st.integers(min_value=0), letter=st.sampled_from("0123456789abcdef:"))
 def test_a_modified_signature_is_rejected(at: int, letter: str) -> None:
     guard = SignatureVerifier("secret")
-    header = RequestSigner("secret", guard.nonce).header(PATH, BODY)
+    header = RequestSigner("secret", guard.nonce).sign_request(PATH, BODY)
     at %= len(header)
     changed = header[:at] + letter + header[at + 1 :]
     if changed != header:

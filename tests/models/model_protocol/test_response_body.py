@@ -18,7 +18,7 @@ from visualizer.models.model_protocol.responses import (
     MAX_COMPRESSION_RATIO,
     MAX_HEADER_BYTES,
     VALUES_KEY,
-    BodyError,
+    ResponseBodyError,
     decode_body,
     deflate,
     encode_body,
@@ -53,7 +53,7 @@ def test_decoding_reverses_encoding(
 
 @given(st.binary(max_size=300))
 def test_arbitrary_bytes_are_rejected(body: bytes) -> None:
-    with pytest.raises(BodyError):
+    with pytest.raises(ResponseBodyError):
         decode_body(body)
 
 
@@ -62,7 +62,7 @@ def test_a_damaged_body_is_decoded_or_rejected(at: int, byte: int) -> None:
     body = bytearray(encode_body({"a": [1, "b"]}, {"x": np.arange(6.0)}))
     body[at % len(body)] = byte
     values: object = {}
-    with suppress(BodyError):
+    with suppress(ResponseBodyError):
         values, _ = decode_body(bytes(body))
     assert isinstance(values, dict)
 
@@ -78,7 +78,7 @@ def test_a_damaged_body_is_decoded_or_rejected(at: int, byte: int) -> None:
     ids=["too long", "cut", "not compressed", "no values"],
 )
 def test_invalid_packed_values_are_rejected(packed: bytes) -> None:
-    with pytest.raises(BodyError):
+    with pytest.raises(ResponseBodyError):
         decode_body(save({}, {VALUES_KEY: base64.b64encode(packed).decode()}))
 
 
@@ -110,5 +110,5 @@ def test_large_bodies_are_not_compressed() -> None:
     ids=["too long", "cut", "not compressed", "empty"],
 )
 def test_invalid_deflated_bodies_are_rejected(packed: bytes) -> None:
-    with pytest.raises(BodyError):
+    with pytest.raises(ResponseBodyError):
         inflate(packed)

@@ -20,7 +20,7 @@ from visualizer.models.model_protocol.run_message import (
     inline_weight_names,
     short_run_message,
 )
-from visualizer.models.text_reading import open_source, read_text
+from visualizer.models.text_reading import open_model_folder, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
 
     @cache
     def read_(kind: str) -> Run:
-        source, model = open_source(save_tiny_model(folder / kind, kind), Device.CPU)
+        source, model = open_model_folder(save_tiny_model(folder / kind, kind), Device.CPU)
         models.append(model)
         return read_text(source, TEXT, Device.CPU)
 

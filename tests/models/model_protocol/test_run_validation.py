@@ -12,13 +12,13 @@ from tests.support.examples import others_slow
 from tests.support.tiny_models import DECODERS, ENCODERS, PAIRS, save_tiny_model
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
-from visualizer.models.model_protocol.requests import ReadRequest
+from visualizer.models.model_protocol.requests import TextRunRequest
 from visualizer.models.model_protocol.responses import decode_body, decode_values, encode_body
-from visualizer.models.model_protocol.run_message import ReadResponse
+from visualizer.models.model_protocol.run_message import TextRunResponse
 from visualizer.models.model_protocol.run_validation import check_run
 from visualizer.models.model_server.served_model import ServedModel
 from visualizer.models.model_source import ModelSource
-from visualizer.models.text_reading import open_source
+from visualizer.models.text_reading import open_model_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,9 +36,9 @@ whole model.
 OTHERS = tuple(kind for kind in (*DECODERS, *ENCODERS, *PAIRS) if kind not in QUICK)
 
 
-def read(served: ServedModel, part: str = "") -> ReadResponse:
-    answer = served.read(1, ReadRequest(ModelSource("", "", "", part=part), TEXT))
-    return decode_values(ReadResponse, decode_body(encode_body(*answer))[0])
+def read(served: ServedModel, part: str = "") -> TextRunResponse:
+    answer = served.read(1, TextRunRequest(ModelSource("", "", "", part=part), TEXT))
+    return decode_values(TextRunResponse, decode_body(encode_body(*answer))[0])
 
 
 def opened(folder: Path, kind: str, **settings: int) -> ServedModel:
@@ -46,7 +46,7 @@ def opened(folder: Path, kind: str, **settings: int) -> ServedModel:
 
 
 def open_tiny(folder: Path, kind: str, **settings: int) -> tuple[ModelSource, OpenedModel]:
-    return open_source(save_tiny_model(folder / kind, kind, **settings), Device.CPU)
+    return open_model_folder(save_tiny_model(folder / kind, kind, **settings), Device.CPU)
 
 
 def serve(source: ModelSource, model: OpenedModel) -> ServedModel:
@@ -140,10 +140,10 @@ def test_a_run_that_cannot_be_drawn_or_explained_is_rejected(
     what: str, lie: Callable[[dict[str, Any]], object], honest: dict[str, Any]
 ) -> None:
     values = json.loads(json.dumps(honest))
-    check_run(decode_values(ReadResponse, values))
+    check_run(decode_values(TextRunResponse, values))
     lie(values)
     with pytest.raises(InputError, match=rf"invalid run data \({what}") as refused:
-        check_run(decode_values(ReadResponse, values))
+        check_run(decode_values(TextRunResponse, values))
     assert refused.value.field == "server"
 
 
@@ -151,4 +151,4 @@ def test_values_of_other_types_are_rejected(honest: dict[str, Any]) -> None:
     for name in ("number", "run"):
         for wrong in (float("inf"), 2**70, None, "x"):
             with pytest.raises(InputError, match="Invalid response"):
-                decode_values(ReadResponse, {**honest, name: wrong})
+                decode_values(TextRunResponse, {**honest, name: wrong})

@@ -34,8 +34,8 @@ from visualizer.models.model_server.http_server import (
     UNAUTHORIZED_ERROR,
 )
 from visualizer.models.model_server.http_server import INTERNAL_ERROR as SERVER_FAILED
+from visualizer.models.model_server.job_queue import SERVER_BUSY_ERROR, UNKNOWN_JOB_ERROR
 from visualizer.models.model_server.rank_main import INTERNAL_ERROR
-from visualizer.models.model_server.served_jobs import SERVER_BUSY_ERROR, UNKNOWN_JOB_ERROR
 from visualizer.models.model_server.served_model import MAX_CACHED_RUNS, RUN_EXPIRED_ERROR
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def read_long(peer: HostilePeer, text: str = LONG) -> dict[str, Any]:
 
 
 def signed_with(peer: HostilePeer, token: str, path: str = "/model", body: bytes = b"{}") -> str:
-    return RequestSigner(token, peer.greet()).header(path, body)
+    return RequestSigner(token, peer.greet()).sign_request(path, body)
 
 
 def test_a_request_without_a_valid_signature_is_rejected(alone: ServedFolder) -> None:
@@ -143,7 +143,7 @@ def test_a_request_without_a_valid_signature_is_rejected(alone: ServedFolder) ->
     def signature(peer: HostilePeer, *of: Any) -> str:
         peer.greet()
         assert peer.signer
-        return peer.signer.header(*of)
+        return peer.signer.sign_request(*of)
 
     port = alone.port
     with HostilePeer(port) as peer:

@@ -19,23 +19,23 @@ from tests.support.hostile_peer import HostilePeer
 from tests.support.served_models import TOKEN
 from visualizer.models.model_client.connection import ModelConnection
 from visualizer.models.model_protocol.responses import deflate, encode_body
-from visualizer.models.model_server import http_server, served_jobs
+from visualizer.models.model_server import http_server, job_queue
 from visualizer.models.model_server.http_server import (
     INTERNAL_ERROR,
     LOADING_ERROR,
     MAX_UNAUTHENTICATED,
     ModelServer,
 )
-from visualizer.models.model_server.rank_processes import (
-    JobCancelledError,
-    JobResult,
-    RankProcesses,
-)
-from visualizer.models.model_server.served_jobs import (
+from visualizer.models.model_server.job_queue import (
     MAX_JOBS,
     MAX_READS,
     SERVER_BUSY_ERROR,
     JobQueue,
+)
+from visualizer.models.model_server.rank_processes import (
+    JobCancelledError,
+    JobResult,
+    RankProcesses,
 )
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def sent_ahead(held: HeldProcesses, port: int, peers: tuple[HostilePeer, Hostile
 def test_values_of_a_text_are_sent_once_it_has_been_processed(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_jobs, "START_TIMEOUT_S", LONG_S)
+    monkeypatch.setattr(job_queue, "START_TIMEOUT_S", LONG_S)
     with HostilePeer(port) as reads, HostilePeer(port) as asks:
         sent_ahead(held, port, (reads, asks))
         assert len(held.asked) == 1, "values are requested only after the text"
@@ -264,7 +264,7 @@ def test_values_of_a_text_are_sent_once_it_has_been_processed(
 def test_requests_that_wait_for_a_text_block_no_other_request(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_jobs, "MAX_READS", 1)
+    monkeypatch.setattr(job_queue, "MAX_READS", 1)
     with HostilePeer(port) as reads, HostilePeer(port) as asks, HostilePeer(port) as another:
         sent_ahead(held, port, (reads, asks))
         another.send(another.request("/stage", b'{"run": 1, "stages": ["weights"]}'))
@@ -276,11 +276,11 @@ def test_requests_that_wait_for_a_text_block_no_other_request(
 def test_requests_for_values_of_a_delayed_text_are_rejected(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_jobs, "READ_TIMEOUT_S", SHORT_S)
+    monkeypatch.setattr(job_queue, "READ_TIMEOUT_S", SHORT_S)
     with HostilePeer(port) as reads, HostilePeer(port) as asks:
         sent_ahead(held, port, (reads, asks))
         found = asks.answer()
-        assert (found.status, found.sentence) == (422, served_jobs.TEXT_PENDING_ERROR)
+        assert (found.status, found.sentence) == (422, job_queue.TEXT_PENDING_ERROR)
 
 
 @pytest.mark.parametrize(
@@ -323,11 +323,11 @@ def test_the_number_of_concurrent_immediate_requests_is_limited(
 def test_abandoned_jobs_are_cancelled_by_a_new_job(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_jobs, "START_TIMEOUT_S", SHORT_S / 10)
+    monkeypatch.setattr(job_queue, "START_TIMEOUT_S", SHORT_S / 10)
     with HostilePeer(port) as peer:
         begun = [peer.ask("/names", {"numbers": [1]}) for _ in range(MAX_JOBS + 1)]
         assert [each.status for each in begun] == [200] * MAX_JOBS + [422]
-        monkeypatch.setattr(served_jobs, "ABANDON_TIMEOUT_S", 0.0)
+        monkeypatch.setattr(job_queue, "ABANDON_TIMEOUT_S", 0.0)
         assert peer.ask("/names", {"numbers": [1]}).status == 200, (
             "the earlier jobs are abandoned now"
         )
@@ -337,10 +337,10 @@ def test_abandoned_jobs_are_cancelled_by_a_new_job(
 def test_abandoned_jobs_are_cancelled_by_a_request_for_a_result(
     held: HeldProcesses, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_jobs, "START_TIMEOUT_S", SHORT_S / 10)
+    monkeypatch.setattr(job_queue, "START_TIMEOUT_S", SHORT_S / 10)
     with HostilePeer(port) as peer:
         left, waits = (peer.ask("/names", {"numbers": [1]}).values["job"] for _ in range(2))
-        monkeypatch.setattr(served_jobs, "ABANDON_TIMEOUT_S", 0.0)
+        monkeypatch.setattr(job_queue, "ABANDON_TIMEOUT_S", 0.0)
         assert peer.ask("/result", {"job": waits, "wait": 0}).values["working"]
         assert peer.ask("/result", {"job": left, "wait": 0}).status == 409
 

@@ -9,13 +9,13 @@ import pytest
 from tests.support.tiny_models import WORDS, save_tiny_model
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
-from visualizer.models.forward import Forward
-from visualizer.models.model_protocol.requests import NextTokenRequest, ReadRequest
+from visualizer.models.forward_runner import ForwardRunner
+from visualizer.models.model_protocol.requests import NextTokenRequest, TextRunRequest
 from visualizer.models.model_server import served_model
 from visualizer.models.model_server.served_model import PROBE_TEXT, WARM_UP_TEXT, ServedModel
 from visualizer.models.model_source import ModelSource
 from visualizer.models.opened_model import OpenedModel
-from visualizer.models.text_reading import open_source
+from visualizer.models.text_reading import open_model_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def opened(tmp_path: Path) -> tuple[ModelSource, OpenedModel]:
-    return open_source(save_tiny_model(tmp_path), Device.CPU)
+    return open_model_folder(save_tiny_model(tmp_path), Device.CPU)
 
 
 @pytest.fixture
@@ -36,15 +36,15 @@ def test_the_warm_up_determines_how_long_texts_are_processed(
 ) -> None:
     served.warm_up_model()
     ran: list[int] = []
-    run = Forward.run
+    run = ForwardRunner.run
 
-    def counted(self: Forward, given: Any) -> Any:
+    def counted(self: ForwardRunner, given: Any) -> Any:
         ran.append(given["input_ids"].shape[-1])
         return run(self, given)
 
-    monkeypatch.setattr(Forward, "run", counted)
+    monkeypatch.setattr(ForwardRunner, "run", counted)
     opened[1].long_texts.max_weight_bytes = 0
-    asked = ReadRequest(ModelSource("", "", ""), " ".join(WORDS * 3))
+    asked = TextRunRequest(ModelSource("", "", ""), " ".join(WORDS * 3))
     with served.job():
         values, _ = served.read(1, asked)
     assert values["owners"], "the text is processed as a long text"

@@ -23,13 +23,13 @@ from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.model_reading import AblationAnswer, ModelQuestion, QuestionKind
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
-from visualizer.models import long_text_reading, opened_model
+from visualizer.models import long_text_runner, opened_model
 from visualizer.models.answer_model_question import answer_model_question
 from visualizer.models.model_client.connection import ModelConnection
 from visualizer.models.model_client.remote_model import RemoteModel, connect_model
 from visualizer.models.model_protocol.run_message import MAX_WHOLE_BYTES
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ModelSource
-from visualizer.models.text_reading import open_source, read_text
+from visualizer.models.text_reading import open_model_folder, read_text
 from visualizer.progress import CancelledError, cancel_when, no_progress
 
 if TYPE_CHECKING:
@@ -119,8 +119,8 @@ def both(
     folder: Path, remote: RemoteModel, text: str, monkeypatch: pytest.MonkeyPatch, **changed: object
 ) -> tuple[Run, Run]:
     """Process a text locally and on the server, and return both runs."""
-    monkeypatch.setattr(long_text_reading, "MAX_FULL_MATRIX_BYTES", MAX_WHOLE_BYTES)
-    source, held = open_source(folder, Device.CPU)
+    monkeypatch.setattr(long_text_runner, "MAX_FULL_MATRIX_BYTES", MAX_WHOLE_BYTES)
+    source, held = open_model_folder(folder, Device.CPU)
     here = read_text(replace(source, **changed), text, Device.CPU)
     there = read_text(replace(remote.source, **changed), text, Device.CPU)
     assert here.reading is not None
@@ -221,7 +221,7 @@ def test_a_served_model_yields_the_values_of_a_local_model(
         held.draw_coarse_rows(4, 4, (1, 5))
         drawn.append(held.read_pooled(4, 4, (1, 5)))
     assert_equal(drawn[0], drawn[1])
-    measures = [run.trace.measured("weights", run.compared_texts) for run in (here, there)]
+    measures = [run.trace.head_measures("weights", run.compared_texts) for run in (here, there)]
     for name in ("entropy", "first", "own", "previous", "largest", "value_weighting"):
         mine, its = (getattr(each, name) for each in measures)
         np.testing.assert_allclose(its, mine, rtol=1e-5, atol=1e-5)

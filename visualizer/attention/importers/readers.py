@@ -46,7 +46,7 @@ ATTENTION_NAME_PATTERN = re.compile(r"attn|attention|weights", re.IGNORECASE)
 AXES_DESCRIPTION = "[layer, head, query, key], optionally with fewer axes or with a batch of 1"
 
 
-class ArrayChoice(NamedTuple):
+class CombinableArrays(NamedTuple):
     """Arrays of the same shape, and their combined shape [layer, head, query, key]."""
 
     entries: list[ArrayEntry]
@@ -72,7 +72,7 @@ def read_captured_attention(name: str, contents: FileContents) -> CapturedAttent
     return CapturedAttention.of(name, whole)
 
 
-def _choose_arrays(contents: FileContents) -> ArrayChoice:
+def _choose_arrays(contents: FileContents) -> CombinableArrays:
     usable = [entry for entry in contents.entries if _can_be_attention(entry.shape)]
     likely = [entry for entry in usable if ATTENTION_NAME_PATTERN.search(entry.name)] or usable
     if not likely:
@@ -92,7 +92,7 @@ def _choose_arrays(contents: FileContents) -> ArrayChoice:
             f"The file contains different kinds of arrays: {named}{more}. Save only one kind."
         )
     (entries,) = families.values()
-    return ArrayChoice(entries, _combine_sizes(entries))
+    return CombinableArrays(entries, _combine_sizes(entries))
 
 
 def _can_be_attention(shape: tuple[int, ...]) -> bool:

@@ -53,7 +53,7 @@ _SEPARATE = re.compile(r"(?P<module>(?:.*\.)?)(?P<letter>[qkv])_proj_weight")
 _EXTRA = ("bias_k", "bias_v")
 
 
-def rename_to_book(entries: Sequence[ArrayEntry]) -> tuple[ArrayEntry, ...]:
+def rename_to_book_names(entries: Sequence[ArrayEntry]) -> tuple[ArrayEntry, ...]:
     """Rename the entries of torch's modules, and split the entries that combine three layers.
 
     Raises
@@ -183,7 +183,7 @@ def spec_from_file(
 
 def _find_modules(contents: FileContents) -> dict[str, StateDictModule]:
     found: dict[str, StateDictModule] = {}
-    for entry in rename_to_book(contents.entries):
+    for entry in rename_to_book_names(contents.entries):
         match = _NAME.fullmatch(entry.name)
         if match and not entry.name.startswith(OPTIMIZER_PREFIX):
             of_head = _HEAD.fullmatch(match["before"])
@@ -313,7 +313,7 @@ def _group_count(columns: int, d_out: int, heads: int) -> int:
 
 
 def _with_weights(module: StateDictModule, spec: AttentionSpec) -> AttentionSpec:
-    sizes = spec.own_sizes
+    sizes = spec.custom_weight_sizes
     if (
         max(spec.d_in, spec.d_out) > MAX_VALUES["d_in"]
         or sum(rows * columns for rows, columns in sizes.values()) > MAX_ELEMENTS

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from visualizer.export.data.exported_matrices import ExportMatrix
     from visualizer.export.export_settings import ExportSettings
     from visualizer.progress import Progress
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
 
 SAMPLED_ROWS = 7
 """Maximum number of rows of a matrix that are sampled for the estimate."""
@@ -145,7 +145,7 @@ def _binary_array_names(run: Run, suffix: str) -> tuple[str, ...]:
     return weight_names(run) if suffix == ".safetensors" else array_names(run)
 
 
-def describe_file_size(snapshot: Snapshot, settings: ExportSettings) -> str:
+def describe_file_size(snapshot: ExportSnapshot, settings: ExportSettings) -> str:
     """Describe the estimated file size, and add the note of the format."""
     size = _describe_estimate(snapshot, settings)
     notes = [settings.format.note]
@@ -155,7 +155,7 @@ def describe_file_size(snapshot: Snapshot, settings: ExportSettings) -> str:
     return f"{size.rstrip('.')}. {note}" if note else size
 
 
-def _describe_estimate(snapshot: Snapshot, settings: ExportSettings) -> str:
+def _describe_estimate(snapshot: ExportSnapshot, settings: ExportSettings) -> str:
     run, suffix = snapshot.run, settings.suffix
     arrays = estimate_array_bytes(run, _binary_array_names(run, suffix))
     if suffix == ".safetensors":
@@ -197,7 +197,7 @@ class PreviewStream:
         return len(data)
 
 
-def preview_text(snapshot: Snapshot, settings: ExportSettings, progress: Progress) -> str:
+def preview_text(snapshot: ExportSnapshot, settings: ExportSettings, progress: Progress) -> str:
     """Return the first lines of a text export, or the list of arrays of a binary export.
 
     Raises

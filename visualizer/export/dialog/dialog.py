@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 
 from visualizer.export.dialog.figure_options_widget import FigureOptionsWidget
 from visualizer.export.dialog.film_options_widget import SHRINKING_POLICY, FilmOptionsWidget
-from visualizer.export.dialog.preview_widget import FilmPreviewPlayer, PreviewPane
+from visualizer.export.dialog.preview_widget import ExportPreviewWidget, FilmPreviewPlayer
 from visualizer.export.figures.document_attachment import max_layer_bytes
 from visualizer.export.formats import FORMATS, FormatKind, unavailable_reason
 from visualizer.widgets import app_settings
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings, FilmSettings
     from visualizer.export.films.animation_frames import AnimationFrames
     from visualizer.export.formats import ExportFormat
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
     from visualizer.widgets.theme import Theme
 
 DEFAULT_SIZE = QSize(1040, 700)
@@ -53,7 +53,7 @@ class ExportDialog(QDialog):
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: ExportSnapshot,
         settings: ExportSettings,
         theme: Theme,
         preview_controller: PreviewController,
@@ -64,7 +64,11 @@ class ExportDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.snapshot, self.settings = snapshot, settings
         self._theme, self._preview_controller = theme, preview_controller
-        self.format, self.figure, self.pane = QComboBox(), FigureOptionsWidget(), PreviewPane()
+        self.format, self.figure, self.pane = (
+            QComboBox(),
+            FigureOptionsWidget(),
+            ExportPreviewWidget(),
+        )
         self.film, self.film_player = FilmOptionsWidget(), FilmPreviewPlayer(self)
         self.size_, self.problem = PlainLabel(), PlainLabel()
         self.buttons = QDialogButtonBox(self)

@@ -32,7 +32,7 @@ from visualizer.export.figure_settings import (
     MIN_POINTS,
     MIN_SIDE_MM,
     FigureExtent,
-    FigurePaper,
+    FigureTheme,
 )
 from visualizer.format import format_size
 from visualizer.widgets.labels import PlainLabel
@@ -332,7 +332,7 @@ class FigureOptionsWidget(QWidget):
             self.chosen.emit(apply_preset(self._settings.look, self.preset.currentData()))
 
     def _choose_paper(self) -> None:
-        self._emit_change(paper=FigurePaper(self.paper.currentData()))
+        self._emit_change(paper=FigureTheme(self.paper.currentData()))
 
     def _choose_unit(self) -> None:
         self.unitChosen.emit(LengthUnit(self.unit.currentData()))

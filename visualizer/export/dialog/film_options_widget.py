@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.films.film_writer import FilmEstimate
     from visualizer.progress import Progress
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
 
 
 class FilmRange(StrEnum):
@@ -56,7 +56,7 @@ class FilmOptionsWidget(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._request: tuple[Snapshot, FigureSettings, str] | None = None
+        self._request: tuple[ExportSnapshot, FigureSettings, str] | None = None
         self._length = ""
         self._stopped = threading.Event()
         self.part = combo_box("Part", [])
@@ -111,12 +111,12 @@ class FilmOptionsWidget(QWidget):
     def stop(self) -> None:
         """Cancel the running estimate and prevent further estimates."""
         self._stopped.set()
-        self._worker.leave()
+        self._worker.abandon()
 
     # ------------------------------------------------------------------ showing
 
     def show_snapshot(
-        self, snapshot: Snapshot, figure_settings: FigureSettings, suffix: str
+        self, snapshot: ExportSnapshot, figure_settings: FigureSettings, suffix: str
     ) -> None:
         """Show the options for a snapshot and estimate the size of the animation in a format."""
         if self._request == (snapshot, figure_settings, suffix):
@@ -126,7 +126,7 @@ class FilmOptionsWidget(QWidget):
         self._show_settings(figure_settings.film)
         self._start_estimate()
 
-    def _show_ranges(self, snapshot: Snapshot) -> None:
+    def _show_ranges(self, snapshot: ExportSnapshot) -> None:
         playhead, stages = snapshot.view.playhead, snapshot.run.trace.stages
         has_position = (
             resolve_view(snapshot.document, snapshot.view, snapshot.run).place is not None
@@ -253,7 +253,7 @@ def _raise_if_stopped(stopped: threading.Event, done: int, of: int) -> None:
 
 
 def _estimate_film(
-    snapshot: Snapshot, figure_settings: FigureSettings, suffix: str, progress: Progress
+    snapshot: ExportSnapshot, figure_settings: FigureSettings, suffix: str, progress: Progress
 ) -> tuple[FigureSettings, str, FilmEstimate]:
     return figure_settings, suffix, estimate_film(snapshot, figure_settings, suffix, progress)
 

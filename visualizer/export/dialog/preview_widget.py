@@ -18,8 +18,8 @@ from visualizer.errors import InputError
 from visualizer.export.data.data_preview import describe_file_size, preview_text
 from visualizer.export.export_settings import describe_size
 from visualizer.export.figure_settings import PIXELS_PER_INCH
+from visualizer.export.figures.cell_image import find_cell_image
 from visualizer.export.figures.figure_page import lay_out_page, sketched_figure_content
-from visualizer.export.figures.panel_cells_picture import find_panel_cells
 from visualizer.export.figures.printed_text_size import SmallTextWarning, find_small_text
 from visualizer.export.figures.rasterization import MAX_SIDE_PX, render_page
 from visualizer.export.films.film_layout import lay_out_film
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.films.animation_frames import AnimationFrames
     from visualizer.progress import Progress
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
     from visualizer.widgets.theme import Theme
 
 SUPERSAMPLING_FACTOR = 2
@@ -77,7 +77,11 @@ class ExportPreview(Struct, frozen=True, eq=False):
 
 
 def render_preview(
-    snapshot: Snapshot, settings: ExportSettings, room: QSize, ratio: float, progress: Progress
+    snapshot: ExportSnapshot,
+    settings: ExportSettings,
+    room: QSize,
+    ratio: float,
+    progress: Progress,
 ) -> ExportPreview:
     """Render the preview of an export.
 
@@ -105,7 +109,11 @@ def render_preview(
 
 
 def _preview_figure(
-    snapshot: Snapshot, settings: ExportSettings, room: QSize, ratio: float, progress: Progress
+    snapshot: ExportSnapshot,
+    settings: ExportSettings,
+    room: QSize,
+    ratio: float,
+    progress: Progress,
 ) -> ExportPreview:
     figure_settings = settings.figure_settings
     if settings.is_cell_image:
@@ -135,9 +143,9 @@ def _preview_figure(
 
 
 def _preview_cells(
-    snapshot: Snapshot, figure_settings: FigureSettings, room: QSize, ratio: float
+    snapshot: ExportSnapshot, figure_settings: FigureSettings, room: QSize, ratio: float
 ) -> ExportPreview:
-    cells = find_panel_cells(snapshot, figure_settings)
+    cells = find_cell_image(snapshot, figure_settings)
     available = room * ratio
     image = cells.render_coarse(
         max(8, min(available.width(), available.height(), MAX_PREVIEW_ROWS))
@@ -201,7 +209,7 @@ class PreviewController(QObject):
     def close(self) -> None:
         """End the worker thread; no more previews are rendered."""
         self.cancel_request()
-        self._worker.leave()
+        self._worker.abandon()
 
     def _deliver_answer(self, answer: tuple[int, object]) -> None:
         self._answered_count, preview = answer
@@ -278,9 +286,9 @@ class FilmPreviewPlayer(QObject):
         last = len(self._ends) - 1
         if self._loops or self._step < last:
             self._step = max(self._step + 1, due if self._loops else min(due, last))
-            self._timer.start(max(0, self._starts_at(self._step) - elapsed))
+            self._timer.start(max(0, self._step_start_ms(self._step) - elapsed))
 
-    def _starts_at(self, step: int) -> int:
+    def _step_start_ms(self, step: int) -> int:
         """Return the start of a step in ms; step numbers continue across loops."""
         lap, frame = divmod(step, len(self._ends))
         return lap * self._ends[-1] + (self._ends[frame - 1] if frame else 0)
@@ -293,7 +301,7 @@ class FilmPreviewPlayer(QObject):
 MIN_SIZE = QSize(360, 320)
 
 
-class PreviewPane(QWidget):
+class ExportPreviewWidget(QWidget):
     """Pane that shows the latest preview."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
@@ -315,7 +323,7 @@ class PreviewPane(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
 
     def preview_renderer(
-        self, snapshot: Snapshot, settings: ExportSettings
+        self, snapshot: ExportSnapshot, settings: ExportSettings
     ) -> Callable[[Progress], ExportPreview]:
         """Return a function that renders a preview at the size of this pane."""
         return partial(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.session.document import Document
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
     from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.view import View
     from visualizer.session.view_options import ColourOptions
@@ -38,7 +38,7 @@ MAX_ATTACHED_BYTES = 2**22
 """Maximum size of a document's arrays, in bytes; many programs read at most 8 MB of PNG text."""
 
 
-def document_to_attach(snapshot: Snapshot, figure_settings: FigureSettings) -> bytes:
+def document_to_attach(snapshot: ExportSnapshot, figure_settings: FigureSettings) -> bytes:
     """Return the document to attach to a figure, without computed results.
 
     For captured attention, the document contains the layer that the figure shows, or all layers
@@ -82,7 +82,7 @@ def max_layer_bytes(run: Run) -> int:
 
 
 def _reduce_to_shown_layer(
-    snapshot: Snapshot, figure_settings: FigureSettings
+    snapshot: ExportSnapshot, figure_settings: FigureSettings
 ) -> tuple[Document, View] | None:
     """Return the document and view with only the layer that a figure shows.
 

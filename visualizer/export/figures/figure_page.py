@@ -31,8 +31,8 @@ from PySide6.QtGui import (
 from visualizer.attention.spec import Dtype
 from visualizer.export.figure_settings import (
     PIXELS_PER_INCH,
-    FigurePaper,
     FigureSettings,
+    FigureTheme,
     resolve_figure_view,
 )
 from visualizer.features.comparison_bar.presenter import describe_comparison
@@ -55,7 +55,7 @@ from visualizer.heatmap.flow_motion_paint import flow_motion
 from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.flow_timeline_paint import paint_flow_timeline
 from visualizer.heatmap.highlight_paint import paint_highlights
-from visualizer.heatmap.highlights import before_step
+from visualizer.heatmap.highlights import highlights_before_step
 from visualizer.heatmap.step_motion_paint import target_areas
 from visualizer.progress import Progress, no_progress
 from visualizer.session.computation_caption import describe_number_origin
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.cell_cursor import CellCursor
     from visualizer.heatmap.flow_motion_paint import FlowMotion
     from visualizer.heatmap.highlights import Highlights
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
 
 _PAINTED_WITH = (
     *(Qt, QBrush, QColor, QFont, QGradient, QImage, QPaintDevice, QPaintEngine, QPainter),
@@ -91,7 +91,7 @@ def create_painter_enums() -> None:
 
 create_painter_enums()  # figures are painted on threads
 
-PAPER_THEMES = {FigurePaper.PRINT: PRINT, FigurePaper.LIGHT: LIGHT, FigurePaper.DARK: DARK}
+PAPER_THEMES = {FigureTheme.PRINT: PRINT, FigureTheme.LIGHT: LIGHT, FigureTheme.DARK: DARK}
 MIN_WIDTH_PX = 480
 SHEET_ASPECT_RATIO = 2**0.5
 """Ratio of height to width up to which panels keep their size, as in ISO 216 paper."""
@@ -155,7 +155,7 @@ class FigurePage(Struct, frozen=True, eq=False):
     fits: bool
 
 
-def figure_content(snapshot: Snapshot, figure_settings: FigureSettings) -> FigureContent:
+def figure_content(snapshot: ExportSnapshot, figure_settings: FigureSettings) -> FigureContent:
     """Return the content of a figure, with cells pooled to fit.
 
     For a long text, the panels show only what has been computed so far; see
@@ -165,7 +165,7 @@ def figure_content(snapshot: Snapshot, figure_settings: FigureSettings) -> Figur
 
 
 def fully_drawn_figure_content(
-    snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress = no_progress
+    snapshot: ExportSnapshot, figure_settings: FigureSettings, progress: Progress = no_progress
 ) -> FigureContent:
     """Return the content of a figure like `figure_content`, but draw a long text exactly.
 
@@ -178,7 +178,7 @@ def fully_drawn_figure_content(
 
 
 def sketched_figure_content(
-    snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress = no_progress
+    snapshot: ExportSnapshot, figure_settings: FigureSettings, progress: Progress = no_progress
 ) -> FigureContent:
     """Return the content of a figure, with a quick sketch of each panel for a long text."""
     if not snapshot.run.trace.is_blockwise:
@@ -204,7 +204,7 @@ def _draw_figure(
 
 
 def _fit_cells(
-    snapshot: Snapshot, figure_settings: FigureSettings
+    snapshot: ExportSnapshot, figure_settings: FigureSettings
 ) -> tuple[ResolvedView, FigureContent]:
     """Choose how many cells fit in a figure and read its content with that number."""
     resolved = resolve_figure_view(snapshot, figure_settings)
@@ -228,8 +228,8 @@ def _fit_cells(
     return resolved, figure
 
 
-def exact_figure_within(
-    snapshot: Snapshot,
+def pooled_figure_content(
+    snapshot: ExportSnapshot,
     figure_settings: FigureSettings,
     most: Callable[[int], int],
     progress: Progress = no_progress,
@@ -245,7 +245,7 @@ def exact_figure_within(
 
 
 def fit_flow_to_height(
-    snapshot: Snapshot,
+    snapshot: ExportSnapshot,
     figure_settings: FigureSettings,
     board_height: Callable[[FigureContent], float],
 ) -> tuple[int, FigureContent, BoardLayout]:
@@ -295,7 +295,7 @@ def _read_content(resolved: ResolvedView, figure_settings: FigureSettings) -> Fi
         else []
     )
     caption = " · ".join(part for part in parts if part)
-    board = replace(picture.board, said=comparison)
+    board = replace(picture.board, comparison_description=comparison)
     return FigureContent(board, picture.cursor, picture.highlights, figure_settings.title, caption)
 
 
@@ -305,7 +305,7 @@ def _describe_position(resolved: ResolvedView) -> str:
 
 
 def lay_out_exact_page(
-    snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress = no_progress
+    snapshot: ExportSnapshot, figure_settings: FigureSettings, progress: Progress = no_progress
 ) -> FigurePage:
     """Lay out the page of an exactly drawn figure; see `fully_drawn_figure_content`."""
     return lay_out_page(
@@ -429,8 +429,10 @@ def paint_page(
         flow = page.layout.flow
         if flow:
             flow_paint.paint_board(painter, flow, theme)
-            shown = before_step(figure.highlights) if is_result_hidden else figure.highlights
-            flow_paint.paint_uncomputed(painter, flow, shown, theme)
+            shown = (
+                highlights_before_step(figure.highlights) if is_result_hidden else figure.highlights
+            )
+            flow_paint.blank_uncomputed_panels(painter, flow, shown, theme)
             paint_flow_timeline(painter, flow, figure.highlights, theme)
         for done, slot in enumerate(page.layout.slots):
             progress(done, len(page.layout.slots))
@@ -439,7 +441,7 @@ def paint_page(
                 marks = panel_highlights(flow, figure.highlights)
                 if flow and flow.earlier and flow.has_earlier(slot):
                     earlier = partial(panel_paint.paint_values, painter, flow.earlier, theme)
-                    marks = flow_paint.paint_earlier(painter, slot, marks, earlier)
+                    marks = flow_paint.paint_earlier_state(painter, slot, marks, earlier)
                 paint_highlights(painter, slot, marks, theme)
                 paint_cursor(painter, slot, panel_cursor(flow, figure.cursor), theme)
         if flow and figure.highlights.step:
@@ -447,12 +449,12 @@ def paint_page(
         elif flow:
             hidden = figure.highlights.hidden_stages
             paint_flow_cursor(painter, flow, figure.cursor.pinned, hidden, theme)
-        panel_margins_paint.paint_column_heads(painter, page.layout.column_heads, theme)
+        panel_margins_paint.paint_column_headers(painter, page.layout.column_headers, theme)
     finally:  # also if the progress callback raises an exception
         painter.restore()
 
 
-class StepPictures(Struct, frozen=True, eq=False):
+class FlowBoardImages(Struct, frozen=True, eq=False):
     """Images of a page's flow board, without highlights.
 
     Parameters
@@ -499,7 +501,7 @@ def step_motion(page: FigurePage, ratio: float) -> FlowMotion | None:
     if flow is None or page.figure.highlights.step is None:
         return None
     seen = QRectF(QPointF(0, 0), page.panels.size())
-    pictures = StepPictures(page, ratio)
+    pictures = FlowBoardImages(page, ratio)
     return flow_motion(flow, page.figure.highlights, page.theme, seen, pictures)
 
 

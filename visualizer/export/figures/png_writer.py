@@ -16,8 +16,8 @@ from PySide6.QtGui import QImage
 
 from visualizer.documents.embedded_document import PNG_KEYWORD, encode_png_text
 from visualizer.export.figure_settings import MM_PER_INCH
+from visualizer.export.figures.cell_image import find_cell_image
 from visualizer.export.figures.document_attachment import attach_to_png, document_to_attach
-from visualizer.export.figures.panel_cells_picture import find_panel_cells
 from visualizer.export.figures.rasterization import render_page
 from visualizer.features.layer_overview.paint import paint_overview, uniform_cell_spacing
 from visualizer.features.layer_overview.presenter import present_overview
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.figures.figure_page import FigurePage
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
     from visualizer.session.head_order import HeadOrder
 
 LEVEL, LARGE_LEVEL = 8, 1
@@ -51,7 +51,7 @@ PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 def write_png(
     page: FigurePage,
-    snapshot: Snapshot,
+    snapshot: ExportSnapshot,
     figure_settings: FigureSettings,
     file: BinaryIO,
     progress: Progress,
@@ -68,11 +68,11 @@ def write_png(
     save_image(image, file, scale_progress(progress, 60, 100))
 
 
-def write_cells(
-    snapshot: Snapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
+def write_cell_image(
+    snapshot: ExportSnapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     """Write a PNG with one pixel per cell of a panel."""
-    cells = find_panel_cells(snapshot, figure_settings)
+    cells = find_cell_image(snapshot, figure_settings)
     dots = round(figure_settings.dpi / MM_PER_INCH * 1000)
     texts = {"Title": cells.stage.title, "Description": describe_number_origin(snapshot.run)}
     if document := document_to_attach(snapshot, figure_settings):
@@ -200,7 +200,7 @@ OVERVIEW_SIDE_PX = 64
 """Approximate distance, in pixels, between adjacent small heatmaps."""
 
 
-def write_overview_png(
+def render_overview_png(
     runs: Sequence[tuple[Run, tuple[int, ...]]], order: HeadOrder, side: int = OVERVIEW_SIDE_PX
 ) -> bytes:
     """Return an overview of runs on the same text, as PNG; requires a Qt application.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.figures.figure_page import FigurePage
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
 
 MIN_READABLE_POINTS = 5.0
 """Text size, in points, below which a warning is shown."""
@@ -65,7 +65,9 @@ class SmallTextWarning(Struct, frozen=True):
         return f"{self.size_message} Show fewer panels."
 
 
-def check_text_size(page: FigurePage, snapshot: Snapshot, figure_settings: FigureSettings) -> str:
+def check_text_size(
+    page: FigurePage, snapshot: ExportSnapshot, figure_settings: FigureSettings
+) -> str:
     """Return a warning if text on a page is small, or "" if all text is readable.
 
     Raises
@@ -80,7 +82,7 @@ def check_text_size(page: FigurePage, snapshot: Snapshot, figure_settings: Figur
 
 
 def find_small_text(
-    page: FigurePage, snapshot: Snapshot, figure_settings: FigureSettings
+    page: FigurePage, snapshot: ExportSnapshot, figure_settings: FigureSettings
 ) -> SmallTextWarning | None:
     """Return a warning if text on a page is small, or None if all text is readable."""
     points = _smallest_points(page)
@@ -113,7 +115,7 @@ def _smallest_px(page: FigurePage) -> float:
 
 
 def _find_changes(
-    page: FigurePage, points: float, snapshot: Snapshot, figure_settings: FigureSettings
+    page: FigurePage, points: float, snapshot: ExportSnapshot, figure_settings: FigureSettings
 ) -> dict[str, Any]:
     """Find the first change that makes the smallest text readable."""
     for changes in _candidate_changes(page, MIN_READABLE_POINTS / points, figure_settings):

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.figures.figure_page import FigurePage
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
 
 CREATOR = "Attention Visualizer"
 PDF_UNITS_PER_INCH = 1200
@@ -45,7 +45,7 @@ _STYLE = (
 
 def write_svg(
     page: FigurePage,
-    snapshot: Snapshot,
+    snapshot: ExportSnapshot,
     figure_settings: FigureSettings,
     file: BinaryIO,
     progress: Progress,
@@ -58,7 +58,7 @@ def write_svg(
 
 def write_pdf(
     page: FigurePage,
-    snapshot: Snapshot,
+    snapshot: ExportSnapshot,
     figure_settings: FigureSettings,
     file: BinaryIO,
     progress: Progress,
@@ -174,7 +174,7 @@ class ClipboardFigure(Struct, frozen=True, eq=False):
 
 
 def create_clipboard_figure(
-    snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress
+    snapshot: ExportSnapshot, figure_settings: FigureSettings, progress: Progress
 ) -> ClipboardFigure:
     """Create a figure for the clipboard.
 

@@ -28,7 +28,7 @@ TOLERANCE = 2e-4
 """Maximum relative difference between a value and the result of its calculation."""
 
 
-class PageColumn(Struct, frozen=True, rename="camel"):
+class PanelComputation(Struct, frozen=True, rename="camel"):
     """Description of a panel and of how its cells are computed.
 
     Parameters
@@ -99,7 +99,7 @@ class WebpageFlow:
 
         return draw_vector_picture(*self._size, paint)
 
-    def _columns(self) -> list[PageColumn]:
+    def _columns(self) -> list[PanelComputation]:
         index = {id(heatmap): at for at, heatmap in enumerate(self.panels)}
         flow, found = self.placement, []
         columns = flow.panels.columns
@@ -117,7 +117,7 @@ class WebpageFlow:
             if row is not None:
                 kind, factor, bias = _find_calculation(slot.heatmap, row, above)
             found.append(
-                PageColumn(
+                PanelComputation(
                     index[id(slot.heatmap)],
                     None if row is None else index[id(row)],
                     None if above is None else index[id(above)],

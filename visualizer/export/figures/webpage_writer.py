@@ -27,7 +27,7 @@ from visualizer.export.figures.webpage_flow import WebpageFlow
 from visualizer.format import format_number
 from visualizer.heatmap import colour_mapping
 from visualizer.heatmap.board import POOLING_PREFIX
-from visualizer.heatmap.panel_colour_scale import limit_masks
+from visualizer.heatmap.panel_colour_scale import out_of_range_masks
 from visualizer.heatmap.panel_margins import format_limits
 from visualizer.progress import Progress, ProgressCounter, no_progress
 from visualizer.resources import resource_path
@@ -166,7 +166,7 @@ def _board_to_json(
     description = {
         "title": title,
         "caption": caption,
-        "said": board.said,
+        "said": board.comparison_description,
         "theme": theme.name if theme else "",
         "themes": {name: asdict(scheme) for name, scheme in themes.items()},
         "tables": {name: {map_: _colour_table(map_, scheme) for map_ in sorted(maps)}
@@ -183,7 +183,7 @@ def _board_to_json(
 def _colour_table(map_: str, theme: Theme) -> list[str]:
     """Return the colours of a map in hexadecimal, and whether each of them requires dark text."""
     words = colour_mapping.colour_table(map_, theme) & 0xFFFFFF
-    light = colour_mapping.dark_text_entries(map_, theme).astype(int)
+    light = colour_mapping.needs_dark_text(map_, theme).astype(int)
     return ["".join(f"{word:06x}" for word in words.tolist()), "".join(map(str, light.tolist()))]
 
 
@@ -284,7 +284,7 @@ def _panel_values(heatmap: Heatmap) -> np.ndarray:
 
 def _mark_flags(heatmap: Heatmap) -> np.ndarray:
     """Return the marks of each cell as bit flags, uint8 [row, column]."""
-    below, above = limit_masks(heatmap.values, heatmap.marks, heatmap.colour) or (None, None)
+    below, above = out_of_range_masks(heatmap.values, heatmap.marks, heatmap.colour) or (None, None)
     marks = np.zeros(heatmap.values.shape, dtype=np.uint8)
     for bit, cells in (
         (FORBIDDEN, heatmap.forbidden),

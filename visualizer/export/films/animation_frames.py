@@ -19,7 +19,7 @@ from visualizer.export.figures.figure_page import (
 )
 from visualizer.export.figures.rasterization import create_image, image_pixels
 from visualizer.features.playback.presenter import (
-    PlaybackBarState,
+    PlaybackPanel,
     equation_to_html,
     present_playback,
 )
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from visualizer.export.figures.figure_page import FigurePage
     from visualizer.export.film_plan import FilmPlan
     from visualizer.heatmap.flow_motion_paint import FlowMotion
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
     from visualizer.session.timeline import PlaybackPosition
     from visualizer.session.view import View
     from visualizer.widgets.theme import Theme
@@ -68,7 +68,7 @@ class FrameMargins(Struct, frozen=True, eq=False):
     caption_at: QRectF
     scale: float
 
-    def paint(self, painter: QPainter, bar: PlaybackBarState, theme: Theme) -> None:
+    def paint(self, painter: QPainter, bar: PlaybackPanel, theme: Theme) -> None:
         painter.scale(self.scale, self.scale)
         paint_text(painter, self.title_at.adjusted(0, EDGE / 2, 0, 0), self.title, 20, theme.ink)
         paint_text(painter, self.caption_at, self.caption, 12, theme.quiet)
@@ -118,7 +118,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
         The most recently painted step, keyed by its playback position.
     """
 
-    snapshot: Snapshot
+    snapshot: ExportSnapshot
     film: FilmPlan
     first: FigurePage
     margins: FrameMargins
@@ -141,7 +141,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
         view = self.snapshot.view
         return replace(view, playhead=replace(view.playhead, place=self.film.place(frame)))
 
-    def page(self, frame: int) -> tuple[FigurePage, PlaybackBarState]:
+    def page(self, frame: int) -> tuple[FigurePage, PlaybackPanel]:
         """Return the page and the playback bar of a frame."""
         snapshot, first = self.snapshot, self.first
         resolved = resolve_view(
@@ -157,7 +157,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
         size, ratio = first.panels.size(), self.ratio * first.scale
         layout = place_flow(board, size.width(), size.height(), ratio, is_page=True)
         page = replace(first, figure=figure, layout=layout)
-        return page, present_playback(resolved, PlaybackBarState(), highlights)
+        return page, present_playback(resolved, PlaybackPanel(), highlights)
 
     def picture(self, frame: int) -> QImage:
         """Paint a frame; the static parts of a step are painted only once for all of its frames."""
@@ -185,7 +185,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
         return PaintedStep(self._paint_page(page, bar), page, motion, before)
 
     def _paint_page(
-        self, page: FigurePage, bar: PlaybackBarState, *, is_result_hidden: bool = False
+        self, page: FigurePage, bar: PlaybackPanel, *, is_result_hidden: bool = False
     ) -> QImage:
         image = create_image(*self.size)
         image.fill(page.theme.paper)

@@ -25,12 +25,12 @@ from visualizer.export.film_plan import plan_film
 from visualizer.export.films.animation_frames import AnimationFrames, FrameMargins, caption_height
 from visualizer.heatmap.board_arrangement import EDGE
 from visualizer.progress import Progress, no_progress
-from visualizer.session.resolved_view import toured_row
+from visualizer.session.resolved_view import tour_focus_row
 from visualizer.session.timeline import Playhead
 
 if TYPE_CHECKING:
     from visualizer.export.figures.figure_page import FigureContent
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
     from visualizer.session.view import View
 
 ASPECT_RATIO = 9 / 16
@@ -41,7 +41,7 @@ SPACING_PX = 8
 
 
 def lay_out_film(
-    snapshot: Snapshot, figure_settings: FigureSettings, progress: Progress = no_progress
+    snapshot: ExportSnapshot, figure_settings: FigureSettings, progress: Progress = no_progress
 ) -> AnimationFrames:
     """Lay out an animation.
 
@@ -57,7 +57,7 @@ def lay_out_film(
     """
     check_film_size(figure_settings)
     played = _playback_view(snapshot, figure_settings)
-    film = plan_film(snapshot.run.trace, figure_settings.film, toured_row(snapshot.run, played))
+    film = plan_film(snapshot.run.trace, figure_settings.film, tour_focus_row(snapshot.run, played))
     progress(0, len(film))
     ratio = film_pixel_ratio(figure_settings)
     figure_settings = replace(
@@ -100,7 +100,7 @@ def check_film_size(figure_settings: FigureSettings) -> None:
         raise InputError("size", f"{limit} Choose a smaller size.")
 
 
-def _playback_view(snapshot: Snapshot, figure_settings: FigureSettings) -> View:
+def _playback_view(snapshot: ExportSnapshot, figure_settings: FigureSettings) -> View:
     """Return the view to animate, without a comparison, a prediction or an enlarged stage."""
     film = figure_settings.film
     view = replace(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.export.films.animation_frames import AnimationFrames
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
     from visualizer.session.timeline import PlaybackPosition
 
 SAMPLED_FRAMES = 8
@@ -76,7 +76,7 @@ class FrameSource(Protocol):
 
 def write_film(
     suffix: str,
-    snapshot: Snapshot,
+    snapshot: ExportSnapshot,
     figure_settings: FigureSettings,
     file: BinaryIO,
     progress: Progress,
@@ -156,7 +156,7 @@ class FilmEstimate(Struct, frozen=True):
 
 
 def estimate_film(
-    snapshot: Snapshot,
+    snapshot: ExportSnapshot,
     figure_settings: FigureSettings,
     suffix: str,
     progress: Progress = no_progress,

@@ -32,7 +32,7 @@ class ComparisonController(QObject):
     def follow_bar(self, bar: ComparisonBar) -> None:
         """Connect the comparison bar."""
         bar.headsChosen.connect(self.choose_heads)
-        bar.countChosen.connect(self.choose_count)
+        bar.countChosen.connect(self.choose_sample_count)
 
     @property
     def _comparison(self) -> Comparison | None:
@@ -92,11 +92,11 @@ class ComparisonController(QObject):
     def scale_samples(self, steps: int) -> None:
         """Double or halve the number of samples."""
         if count := self._sample_count:
-            self.choose_count(2 * count if steps > 0 else (count + 1) // 2)
+            self.choose_sample_count(2 * count if steps > 0 else (count + 1) // 2)
 
     def add_sample(self) -> None:
         if count := self._sample_count:
-            self.choose_count(count + 1)
+            self.choose_sample_count(count + 1)
 
     @property
     def _sample_count(self) -> int:
@@ -104,7 +104,7 @@ class ComparisonController(QObject):
         now, run = self._comparison, self._workspace.run
         return drawable_samples(run, now.count) if now and run else 0
 
-    def choose_count(self, count: int) -> None:
+    def choose_sample_count(self, count: int) -> None:
         """Set the number of samples, limited to `max_samples`."""
         run = self._workspace.run
         if run:

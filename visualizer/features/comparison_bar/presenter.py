@@ -101,7 +101,7 @@ def describe_differences(one: Document, other: Document) -> tuple[str, ...]:
     ]
     for setting in SETTINGS:
         values = [document.get(setting.name) for document in (one, other)]
-        acts = any(setting.acts(document.spec) for document in (one, other))
+        acts = any(setting.has_effect(document.spec) for document in (one, other))
         if setting.name not in IGNORED_SETTINGS and acts and values[0] != values[1]:
             descriptions.append(_describe_difference(setting, *values))
     return tuple(descriptions)

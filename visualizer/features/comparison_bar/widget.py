@@ -120,11 +120,11 @@ class ComparisonBar(QWidget):
         self._show_buttons(panel)
         is_head = panel.against is ComparisonKind.HEAD and panel.head_count > 1
         for box in self.head_boxes:
-            self.controls.set_wanted(box, is_head)
+            self.controls.set_available(box, is_head)
             if box.count() != panel.head_count:
                 box.clear()
                 box.addItems([f"Head {head + 1}" for head in range(panel.head_count)])
-        self.controls.set_wanted(self.count, panel.max_count > 1)
+        self.controls.set_available(self.count, panel.max_count > 1)
 
     def _show_choices(self, panel: ComparisonPanel, wanted: Comparison) -> None:
         for box, head in zip(self.head_boxes, wanted.heads, strict=True):
@@ -143,7 +143,7 @@ class ComparisonBar(QWidget):
         for key, (_, against) in BUTTON_TEXTS.items():
             is_fixed = against is ComparisonKind.SAMPLES and panel.max_count == 1
             is_visible = against in {None, panel.against} and not is_fixed
-            self.controls.set_wanted(self._buttons[key], is_visible)
+            self.controls.set_available(self._buttons[key], is_visible)
             self._buttons[key].setEnabled(enabled.get(key, True))
 
     # ------------------------------------------------------------------ user input

@@ -132,7 +132,7 @@ DIALECT_TITLES = {
 }
 
 
-class CodePanelLine(Struct, frozen=True):
+class DisplayedCodeLine(Struct, frozen=True):
     """One line of code.
 
     Parameters
@@ -157,7 +157,7 @@ class CodePanel(Struct, frozen=True):
 
     title: str
     dialect: CodeDialect
-    lines: tuple[CodePanelLine, ...]
+    lines: tuple[DisplayedCodeLine, ...]
 
 
 CODE_PANEL: PanelId[CodePanel | None] = PanelId("Code")
@@ -174,9 +174,9 @@ def present_code(resolved: ResolvedView) -> CodePanel:
         layer = reading.layers[resolved.run.trace.axis_position("layer", resolved.leading)]
         head = resolved.heads[0] if len(resolved.heads) == 1 else resolved.caption_head
         lines = model_script_lines(model, reading, resolved.document.text, layer, head)
-        return CodePanel("In code", dialect, tuple(map(CodePanelLine, lines)))
+        return CodePanel("In code", dialect, tuple(map(DisplayedCodeLine, lines)))
     parameter = None if resolved.hovered_when_reached else resolved.parameter
-    explained = parameter or resolved.pointed or resolved.step_cell
+    explained = parameter or resolved.hovered_or_pinned or resolved.step_cell
     flow = resolved.flow
     in_focus = flow.stages[flow.focus] if flow else None
     stage = explained.stage if explained else resolved.focus or in_focus
@@ -187,11 +187,11 @@ def present_run_code(run: Run, dialect: CodeDialect, stage: str | None) -> CodeP
     """Present a run's code; the results for equal runs and stages are equal."""
     if not run.trace.has_module:
         comments = ("# Read from a file:", f"# {run.source}", "# No code is available.")
-        return CodePanel("In code", dialect, tuple(map(CodePanelLine, comments)))
+        return CodePanel("In code", dialect, tuple(map(DisplayedCodeLine, comments)))
     is_named = stage is not None and stage in run.trace
     title = f"{run.trace.stage(stage).title} in code" if stage and is_named else "In code"
     lines = tuple(
-        CodePanelLine(line.text, shape_comment(run, line), stage in line.stages)
+        DisplayedCodeLine(line.text, shape_comment(run, line), stage in line.stages)
         for line in stage_code_lines(run.trace.spec, dialect)
     )
     return CodePanel(title, dialect, lines)

@@ -34,7 +34,7 @@ from visualizer.widgets.theme import LIGHT, Theme
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent, QResizeEvent
 
-    from visualizer.features.explain.code_presenter import CodePanel, CodePanelLine
+    from visualizer.features.explain.code_presenter import CodePanel, DisplayedCodeLine
     from visualizer.session.screen import Screen
 
 EMPTY_MESSAGE = "The code that computes these values appears here."
@@ -59,11 +59,11 @@ class CodeTextView(QPlainTextEdit):
         self.setAccessibleName("Code")
         self.setFont(_fixed_font())
         self.document().setDocumentMargin(2 * LINE_BAR_WIDTH_PX + 2)
-        self._lines: tuple[CodePanelLine, ...] = ()
+        self._lines: tuple[DisplayedCodeLine, ...] = ()
         self._current: tuple[int, ...] = ()
         self._theme = LIGHT
 
-    def show_lines(self, lines: tuple[CodePanelLine, ...], theme: Theme) -> None:
+    def show_lines(self, lines: tuple[DisplayedCodeLine, ...], theme: Theme) -> None:
         """Show lines of code; if only the current lines have changed, reformat only those."""
         new, old = ([*map(_full_text, each)] for each in (lines, self._lines))
         is_same = theme == self._theme and new == old
@@ -103,7 +103,7 @@ class CodeTextView(QPlainTextEdit):
         super().resizeEvent(event)
         self._scroll_to_current()
 
-    def _replace_text(self, lines: tuple[CodePanelLine, ...]) -> None:
+    def _replace_text(self, lines: tuple[DisplayedCodeLine, ...]) -> None:
         """Replace the text and keep the scroll position."""
         bars = (self.horizontalScrollBar(), self.verticalScrollBar())
         places = [bar.value() for bar in bars]
@@ -240,11 +240,11 @@ def _fixed_font() -> QFont:
     return made
 
 
-def _full_text(line: CodePanelLine) -> str:
+def _full_text(line: DisplayedCodeLine) -> str:
     return f"{line.text}{LINE_INDENT}{line.shape}" if line.shape else line.text
 
 
-def _wrapping_html(line: CodePanelLine, theme: Theme) -> str:
+def _wrapping_html(line: DisplayedCodeLine, theme: Theme) -> str:
     """Format a line so that it can wrap wherever Python allows a line break."""
     code = escape(line.text)
     for mark in ("(", ",", "."):

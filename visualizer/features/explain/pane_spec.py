@@ -23,7 +23,7 @@ def connect(pane: ExplainPane, to: FeatureControllers) -> None:
     action = to.actions["export.copy_script"]
     code.copy.setEnabled(action.isEnabled())
     action.enabledChanged.connect(code.copy.setEnabled)
-    to.name_widgets({code.copy: "export.copy_script"})
+    to.set_command_tooltips({code.copy: "export.copy_script"})
 
 
 PANE = PaneSpec(

@@ -21,7 +21,7 @@ from visualizer.attention.roles import Role
 from visualizer.attention.spec import layer_symbol
 from visualizer.attention.stages import Operation, axis_noun
 from visualizer.brief_repr import brief_repr
-from visualizer.explanations.cell_info import CellInfo
+from visualizer.explanations.cell_context import CellContext
 from visualizer.explanations.cell_terms import (
     DIVISOR_FORM,
     CombinationRule,
@@ -31,8 +31,8 @@ from visualizer.explanations.cell_terms import (
     TermGroup,
     indices_of_largest,
 )
+from visualizer.explanations.dependent_cells import DependentCell, dependent_cells
 from visualizer.explanations.explain import EXPLAINERS, Equation, cell_equation, explain
-from visualizer.explanations.next_cells import NextCell, next_cells
 from visualizer.explanations.step_context import LargestValue, parenthesize_negative
 from visualizer.format import format_count, format_number, format_share, shorten
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
@@ -139,7 +139,7 @@ def _describe_samples(
     )
 
 
-class CellTextPiece(Struct, frozen=True):
+class TermFactor(Struct, frozen=True):
     """A formatted number, the sign before it, and the cell from which it was read, if any."""
 
     text: str
@@ -157,7 +157,7 @@ class TermLine(Struct, frozen=True):
     """
 
     name: str
-    pieces: tuple[CellTextPiece, ...]
+    pieces: tuple[TermFactor, ...]
     value: str
     is_chosen: bool
     share: float = 0.0
@@ -171,7 +171,7 @@ class TermLine(Struct, frozen=True):
         return first.text + "".join(f" {piece.sign} {piece.text}" for piece in others)
 
 
-class CellPanel(Struct, frozen=True):
+class CellExplanationPanel(Struct, frozen=True):
     """The explanation of a cell.
 
     Parameters
@@ -188,7 +188,7 @@ class CellPanel(Struct, frozen=True):
         The explanation for use without the heading; empty if `sentence` suits both uses.
     equation : Equation or None
         The calculation on one line; None if there is none or the value is covered.
-    next_cells : tuple of NextCell
+    dependent_cells : tuple of DependentCell
         Cells that are computed from the value.
     """
 
@@ -203,7 +203,7 @@ class CellPanel(Struct, frozen=True):
     additional_sentences: tuple[str, ...] = ()
     sentence_with_head: str = ""
     equation: Equation | None = None
-    next_cells: tuple[NextCell, ...] = ()
+    dependent_cells: tuple[DependentCell, ...] = ()
 
     __repr__ = brief_repr
 
@@ -229,16 +229,16 @@ def plain_text(sentence: str) -> str:
 
 def head_cell_panel(
     resolved: ResolvedView, cell: Cell, is_pinned: bool, *, names_head: bool = False
-) -> CellPanel:
+) -> CellExplanationPanel:
     """Explain a cell of one head; the caption names the head if several heads are shown."""
     run = resolved.run
     explanation = explain(run.trace, cell.stage, (*resolved.leading, *cell.place))
-    info = CellInfo(run, resolved.leading, cell, explanation)
+    info = CellContext(run, resolved.leading, cell, explanation)
     order, rest = _choose_terms(explanation)
     text = EXPLAINERS[explanation.stage.operation]
     sentence = text.explain_cell(info)
     is_computed = explanation.stage.operation is not Operation.CAPTURED  # else read from a file
-    return CellPanel(
+    return CellExplanationPanel(
         heading=_cell_heading(info),
         sentence=sentence,
         sentence_with_head=info.with_head(sentence) if names_head else "",
@@ -249,11 +249,13 @@ def head_cell_panel(
         closing=_closing_text(explanation) if is_computed else "",
         is_pinned=is_pinned,
         equation=cell_equation(run.trace, explanation),
-        next_cells=next_cells(run.trace, resolved.leading, cell),
+        dependent_cells=dependent_cells(run.trace, resolved.leading, cell),
     )
 
 
-def parameter_panel(resolved: ResolvedView, parameter: ParameterCell) -> CellPanel | None:
+def parameter_panel(
+    resolved: ResolvedView, parameter: ParameterCell
+) -> CellExplanationPanel | None:
     """Explain a layer weight: its value, its origin and the numbers that it connects."""
     run, head = resolved.run, parameter.head
     stage = run.trace.stage_at(parameter.stage, resolved.leading)
@@ -267,7 +269,7 @@ def parameter_panel(resolved: ResolvedView, parameter: ParameterCell) -> CellPan
     symbol, row, column = layer_symbol(layer), parameter.row + 1, parameter.column + 1
     places = [*([f"head {head + 1}"] if head is not None else []), f"row {row:,}"]
     used = f"column {column:,} of {stage.title}"
-    return CellPanel(
+    return CellExplanationPanel(
         heading=f"{symbol} · {', '.join(places)}, column {column:,}",
         sentence=f"This weight of {symbol} is multiplied by column {row:,} of "
         f"{escape(run.trace.stage(source).title)}. The product is a term of {used}.",
@@ -277,11 +279,11 @@ def parameter_panel(resolved: ResolvedView, parameter: ParameterCell) -> CellPan
         rest="",
         closing="",
         is_pinned=parameter == resolved.view.pinned_parameter,
-        next_cells=(NextCell(cell, used),),
+        dependent_cells=(DependentCell(cell, used),),
     )
 
 
-def selected_token_panel(resolved: ResolvedView) -> CellPanel | None:
+def selected_token_panel(resolved: ResolvedView) -> CellExplanationPanel | None:
     """List the largest weights of the selected token; None unless exactly one token is selected.
 
     For a query, these are the weights of its row, and for a key, those of its column.
@@ -305,7 +307,7 @@ def selected_token_panel(resolved: ResolvedView) -> CellPanel | None:
     for one in shown:
         weight = float(weights[one])
         cell = Cell(stage.name, (head, at, one) if is_query else (head, one, at))
-        piece = CellTextPiece(format_number(weight), cell)
+        piece = TermFactor(format_number(weight), cell)
         share = weight / float(weights[shown[0]])
         name = shorten(visible_token(run.words(resolved.leading, other)[one]))
         terms.append(TermLine(name, (piece,), format_share(weight), False, share))
@@ -314,7 +316,7 @@ def selected_token_panel(resolved: ResolvedView) -> CellPanel | None:
     verb = "attends most to" if is_query else "is attended to most by"
     where = f" in head {head + 1}" if run.trace.spec.heads > 1 else ""
     rest = int(np.count_nonzero(weights)) - len(shown)
-    return CellPanel(
+    return CellExplanationPanel(
         heading=f"{stage.title} · selected {tokens.role.value} {at + 1:,}",
         sentence=f"{token} {verb} <b>{escape(terms[0].name)}</b>{where}.",
         value="",
@@ -326,15 +328,15 @@ def selected_token_panel(resolved: ResolvedView) -> CellPanel | None:
     )
 
 
-def _covered_cell_panel(run: Run, cell: Cell) -> CellPanel:
+def _covered_cell_panel(run: Run, cell: Cell) -> CellExplanationPanel:
     """Return the panel of a cell whose value is hidden for a prediction."""
     sentence = "Hidden: click or press Enter to mark this cell; reveal the answer to see its value."
-    return CellPanel(
+    return CellExplanationPanel(
         run.trace.stage(cell.stage).title, sentence, "", "", (), "", "", is_pinned=False
     )
 
 
-def _cell_heading(info: CellInfo) -> str:
+def _cell_heading(info: CellContext) -> str:
     stage, place = info.explanation.stage, info.place
     parts = [f"{axis_noun(dim)} {info.run.number(at, dim)}" for dim, at in place.items()]
     return f"{stage.title} · {', '.join(parts)}"
@@ -390,7 +392,7 @@ def _masked_term_lines(count: int, explanation: Explanation) -> list[str]:
     return [f"{words}: 0{' each' * (count > 1)}"]
 
 
-def _build_term(info: CellInfo, position: int) -> TermLine:
+def _build_term(info: CellContext, position: int) -> TermLine:
     explanation, group, at = info.explanation, info.explanation.groups[0], position
     for group in explanation.groups:
         if at < len(group.terms):
@@ -400,7 +402,7 @@ def _build_term(info: CellInfo, position: int) -> TermLine:
     texts = [_format_factor(first, at), *(_format_other_factor(factor, at) for factor in others)]
     texts[1:] = map(parenthesize_negative, texts[1:])
     pieces = tuple(
-        CellTextPiece(
+        TermFactor(
             text,
             source_cell(info.run.trace, info.leading, info.cell.stage, factor, at),
             DIVISION_SIGN if number and factor.form == DIVISOR_FORM else MULTIPLICATION_SIGN,
@@ -434,7 +436,7 @@ def _format_other_factor(factor: Factor, at: int) -> str:
     return _format_factor(replace(factor, form="{}") if is_divisor else factor, at)
 
 
-def _term_name(info: CellInfo, group: TermGroup, at: int) -> str:
+def _term_name(info: CellContext, group: TermGroup, at: int) -> str:
     step, factor, rule = info.explanation.stage.step, group.factors[0], info.explanation.rule
     trace = info.run.trace
     if isinstance(step, ExpertMixture):
@@ -457,7 +459,7 @@ def _term_name(info: CellInfo, group: TermGroup, at: int) -> str:
     return "−mean" if is_norm and not factor.name else "position"
 
 
-def _expert_name(info: CellInfo, step: ExpertMixture, group: TermGroup, at: int) -> str:
+def _expert_name(info: CellContext, step: ExpertMixture, group: TermGroup, at: int) -> str:
     """Name the expert of a term, numbered from 1; shared experts have no router weight."""
     if len(group.factors) == 1:
         return "shared"
@@ -480,7 +482,9 @@ def _closing_text(explanation: Explanation) -> str:
     return f"{chosen} ÷ {format_number(total)} = {value}"
 
 
-def aggregate_cell_panel(resolved: ResolvedView, cell: Cell, is_pinned: bool) -> CellPanel:
+def aggregate_cell_panel(
+    resolved: ResolvedView, cell: Cell, is_pinned: bool
+) -> CellExplanationPanel:
     """Explain a cell of aggregated heads by the same cell of each head."""
     run, index, lens = resolved.run, resolved.leading, resolved.view.lens
     by_head = run.trace.displayed_stage(cell.stage, lens)
@@ -495,13 +499,13 @@ def aggregate_cell_panel(resolved: ResolvedView, cell: Cell, is_pinned: bool) ->
     terms = []
     for head in order:
         number = format_number(float(numbers[head]))
-        piece = CellTextPiece(number, Cell(cell.stage, (head, *cell.place)))
+        piece = TermFactor(number, Cell(cell.stage, (head, *cell.place)))
         is_chosen = not is_mean and head == chosen
         terms.append(TermLine(f"head {head + 1}", (piece,), number, is_chosen))
     name = "mean over heads" if is_mean else "maximum over heads"
     quotient = f"{format_number(float(numbers.sum()))} ÷ {count}"
     calculation = quotient if is_mean else f"the largest of {format_count(count, 'head')}"
-    return CellPanel(
+    return CellExplanationPanel(
         heading=_aggregate_heading(run, cell, name),
         sentence=_aggregate_sentence(resolved, cell, value, numbers, chosen),
         value=format_number(value),
@@ -596,16 +600,16 @@ def explain_transform(resolved: ResolvedView, cell: Cell) -> tuple[str, ...]:
     return (f"Without the first token: {weight} ÷ {format_number(total)} = {result}",)
 
 
-CELL_PANEL: PanelId[CellPanel | None] = PanelId("Cell")
+CELL_PANEL: PanelId[CellExplanationPanel | None] = PanelId("Cell")
 EXPLAIN_PANE = "Explain"
 """Id of the pane that shows the explanation and the code."""
 
 
 def present_cell(
-    resolved: ResolvedView, board: Board, previous: CellPanel | None
-) -> CellPanel | None:
+    resolved: ResolvedView, board: Board, previous: CellExplanationPanel | None
+) -> CellExplanationPanel | None:
     """Explain the first that exists: hovered cell, pinned cell, step's cell or selected token."""
-    cell, parameter = resolved.pointed or resolved.step_cell, resolved.parameter
+    cell, parameter = resolved.hovered_or_pinned or resolved.step_cell, resolved.parameter
     panel = None
     if parameter and not resolved.hovered_when_reached:
         panel = parameter_panel(resolved, parameter)
@@ -616,7 +620,7 @@ def present_cell(
     return previous if panel == previous else panel
 
 
-def _explain_cell(resolved: ResolvedView, board: Board, cell: Cell) -> CellPanel:
+def _explain_cell(resolved: ResolvedView, board: Board, cell: Cell) -> CellExplanationPanel:
     if cell.stage in resolved.hidden_stages:
         return _covered_cell_panel(resolved.run, cell)
     is_pinned, are_several = cell == resolved.view.pinned, len(resolved.drawn_heads) > 1

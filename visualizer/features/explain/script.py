@@ -20,8 +20,8 @@ from visualizer.attention.spec import (
     OWN_BIASES,
     OWN_LAYERS,
     PROJECTION_LAYERS,
-    Arrangement,
     Dtype,
+    HeadArrangement,
     MaskKind,
     NormalisationKind,
     PositionKind,
@@ -426,7 +426,7 @@ def _block_lines(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
 
 
 def _is_stacked(spec: AttentionSpec) -> bool:
-    return spec.arrangement is Arrangement.STACKED and spec.heads > 1
+    return spec.arrangement is HeadArrangement.STACKED and spec.heads > 1
 
 
 def _custom_weight_lines(

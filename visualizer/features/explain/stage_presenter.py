@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import ResolvedView
 
 
-class StagePanel(Struct, frozen=True):
+class StageExplanationPanel(Struct, frozen=True):
     """The explanation of a stage.
 
     Parameters
@@ -42,11 +42,11 @@ class StagePanel(Struct, frozen=True):
         return plain_text(self.sentence)
 
 
-EMPTY_STAGE = StagePanel()
-STAGE_PANEL: PanelId[StagePanel] = PanelId("Stage")
+EMPTY_STAGE = StageExplanationPanel()
+STAGE_PANEL: PanelId[StageExplanationPanel] = PanelId("Stage")
 
 
-def present_stage(resolved: ResolvedView, previous: StagePanel) -> StagePanel:
+def present_stage(resolved: ResolvedView, previous: StageExplanationPanel) -> StageExplanationPanel:
     """Explain the stage in focus on the flow board, except during a prediction."""
     run, leading, flow = resolved.run, resolved.leading, resolved.flow
     if flow is None or resolved.prediction:
@@ -57,7 +57,7 @@ def present_stage(resolved: ResolvedView, previous: StagePanel) -> StagePanel:
         return previous
     rows, columns = run.trace.shape(name)[-2:]
     sentence = describe_step(run, leading, Step(name, range(rows), range(columns)), flow.head)
-    return StagePanel(run.trace.stage_at(name, leading).title, sentence, made_of)
+    return StageExplanationPanel(run.trace.stage_at(name, leading).title, sentence, made_of)
 
 
 PANEL = PanelSpec(

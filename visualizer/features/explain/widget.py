@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QAction, QPaintEvent, QResizeEvent, QShowEvent
 
-    from visualizer.features.explain.presenter import CellPanel, TermLine
-    from visualizer.features.explain.stage_presenter import StagePanel
+    from visualizer.features.explain.presenter import CellExplanationPanel, TermLine
+    from visualizer.features.explain.stage_presenter import StageExplanationPanel
     from visualizer.session.screen import Screen
 
 NEXT_TITLE = "Used in"
@@ -306,7 +306,7 @@ class ExplainPane(QWidget):
         whole.addWidget(self.code_section, 100)
         whole.addStretch(1)
         self.unpin_button: QToolButton | None = None
-        self._panel: CellPanel | None = None
+        self._panel: CellExplanationPanel | None = None
         self._stage, self._theme = EMPTY_STAGE, LIGHT
         self._show_texts()
 
@@ -365,14 +365,17 @@ class ExplainPane(QWidget):
 
     def _follow_next(self, link: str) -> None:
         if self._panel:
-            self.linkFollowed.emit(self._panel.next_cells[int(link)].cell)
+            self.linkFollowed.emit(self._panel.dependent_cells[int(link)].cell)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         self.show_cell(screen.panel(CELL_PANEL), theme, screen.panel(STAGE_PANEL))
         self.code_section.show_screen(screen, theme)
 
     def show_cell(
-        self, panel: CellPanel | None, theme: Theme, stage: StagePanel = EMPTY_STAGE
+        self,
+        panel: CellExplanationPanel | None,
+        theme: Theme,
+        stage: StageExplanationPanel = EMPTY_STAGE,
     ) -> None:
         """Explain a cell or, if `panel` is None, the stage; without either, show a placeholder."""
         stage = EMPTY_STAGE if panel else stage
@@ -392,7 +395,7 @@ class ExplainPane(QWidget):
         self.value.setVisible(bool(panel and panel.value))
         self.terms.setVisible(bool(panel and panel.formula))
         self.closing.setVisible(bool(panel and panel.closing))
-        self.onward.setVisible(bool(panel and panel.next_cells))
+        self.onward.setVisible(bool(panel and panel.dependent_cells))
         if self.unpin_button:
             self.unpin_button.setVisible(bool(panel and panel.is_pinned))
         if panel is None:
@@ -436,11 +439,11 @@ class ExplainPane(QWidget):
             QGuiApplication.clipboard().setText("\n".join(lines))
 
 
-def _next_cells_html(panel: CellPanel, theme: Theme) -> str:
+def _next_cells_html(panel: CellExplanationPanel, theme: Theme) -> str:
     """Format the links to the cells that are computed from the cell."""
     links = ", ".join(
         f"<a href='{number}' style='color:{theme.ink}'>{escape(found.words)}</a>"
-        for number, found in enumerate(panel.next_cells)
+        for number, found in enumerate(panel.dependent_cells)
     )
     return f"<span style='color:{theme.quiet}'>{NEXT_TITLE} {links}</span>"
 

@@ -21,11 +21,11 @@ from visualizer.format import format_short
 from visualizer.session.model_panes import (
     HIDDEN_MESSAGE,
     SCORES_ONLY_MESSAGE,
-    MeasurementOffer,
-    measurement_offer,
+    MeasurementStatus,
+    measurement_status,
 )
 from visualizer.session.pane_spec import PanelSpec, prefetch_only
-from visualizer.session.retrieval_weights import known_retrieval
+from visualizer.session.retrieval_weights import available_retrieval_weights
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
         The heads that the heatmaps show.
     map_name : str
         The colour map for the layers.
-    offer : MeasurementOffer or None
+    offer : MeasurementStatus or None
         The offer to measure the heads of a long text; None once they have been measured.
     qualifier : str
         Phrase that distinguishes the weights before and after a step, if the trace has both.
@@ -135,7 +135,7 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
     shown: frozenset[LayerHeadIndex] = frozenset()
     map_name: str = ""
     made_of: tuple[object, ...] = ()
-    offer: MeasurementOffer | None = None
+    offer: MeasurementStatus | None = None
     qualifier: str = ""
 
     @property
@@ -172,8 +172,8 @@ def prefetch(resolved: ResolvedView) -> None:
     """Measure the heads for `present_scatter`; called on the worker thread."""
     trace, texts = resolved.run.trace, resolved.run.compared_texts
     if Role.WEIGHTS in trace and trace.is_measured(Role.WEIGHTS, texts):
-        trace.measured(Role.WEIGHTS, texts)
-        trace.measured_uniform(Role.WEIGHTS, resolved.leading, texts)
+        trace.head_measures(Role.WEIGHTS, texts)
+        trace.uniform_head_measures(Role.WEIGHTS, resolved.leading, texts)
 
 
 def present_scatter(
@@ -185,16 +185,16 @@ def present_scatter(
         return HeadScatterPanel(message=HIDDEN_MESSAGE)
     if Role.WEIGHTS not in run.trace:
         return HeadScatterPanel(message=SCORES_ONLY_MESSAGE)
-    if offer := measurement_offer(run):
+    if offer := measurement_status(run):
         if previous and previous.offer == offer:
             return previous
         return HeadScatterPanel(message=offer.message, offer=offer)
     model_answers = _known_answers(resolved)
-    measures = run.trace.measured(Role.WEIGHTS, run.compared_texts)
+    measures = run.trace.head_measures(Role.WEIGHTS, run.compared_texts)
     layer = run.trace.axis_position("layer", resolved.leading)
     shown = frozenset((layer, head) for head in resolved.heads)
     map_name = resolved.view.colouring.sequential
-    retrieval = known_retrieval(resolved)
+    retrieval = available_retrieval_weights(resolved)
     qualifier = run.trace.weights_qualifier(run.trace.attention)
     viewed = options, shown, map_name, resolved.leading, qualifier
     made_of = (measures, retrieval, *viewed, *model_answers)
@@ -228,13 +228,13 @@ def _build_axis(
     if measure.name in answers:
         return ScatterAxis(measure, answers[measure.name], 0.0)
     trace, texts = resolved.run.trace, resolved.run.compared_texts
-    retrieval = known_retrieval(resolved)
+    retrieval = available_retrieval_weights(resolved)
     if measure is RETRIEVAL and retrieval:
         return ScatterAxis(measure, retrieval.values, retrieval.chance[0])
-    values: np.ndarray = getattr(trace.measured(Role.WEIGHTS, texts), measure.name)
+    values: np.ndarray = getattr(trace.head_measures(Role.WEIGHTS, texts), measure.name)
     text = trace.axis_position("text", resolved.leading)
     values = values[tuple(text if axis == "text" else slice(None) for axis in trace.axes)]
-    uniform = trace.measured_uniform(Role.WEIGHTS, resolved.leading, texts)
+    uniform = trace.uniform_head_measures(Role.WEIGHTS, resolved.leading, texts)
     return ScatterAxis(
         measure,
         values.reshape(trace.count("layer"), -1),

@@ -15,11 +15,11 @@ from visualizer.attention.roles import Role
 from visualizer.format import format_number, format_share
 from visualizer.session.model_panes import (
     SCORES_ONLY_MESSAGE,
-    MeasurementOffer,
-    measurement_offer,
+    MeasurementStatus,
+    measurement_status,
 )
 from visualizer.session.pane_spec import PanelSpec, prefetch_only
-from visualizer.session.retrieval_weights import RetrievalWeights, known_retrieval
+from visualizer.session.retrieval_weights import RetrievalWeights, available_retrieval_weights
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -79,9 +79,9 @@ class HeadColumn(Struct, frozen=True):
 
     def read_values(self, measures: HeadMeasures, leading: LeadingIndex) -> ColumnValues:
         """Return the values for the given layer and text, one per head."""
-        return self.to_unit(getattr(measures, self.measure)[leading])
+        return self.convert_to_unit(getattr(measures, self.measure)[leading])
 
-    def to_unit(self, numbers: Iterable[float]) -> ColumnValues:
+    def convert_to_unit(self, numbers: Iterable[float]) -> ColumnValues:
         """Convert numbers to the unit of the column, and NaN to None."""
         factor = 100 if self.unit == "%" else 1
         return tuple(factor * float(one) if math.isfinite(one) else None for one in numbers)
@@ -221,7 +221,7 @@ class HeadTablePanel(Struct, frozen=True, eq=False):
     uniform : tuple
         The values for uniform attention over the allowed keys, one per column; None if the layers
         differ.
-    offer : MeasurementOffer or None
+    offer : MeasurementStatus or None
         The offer to measure the heads of a long text; None once they have been measured.
     made_of : tuple
         The inputs, used to recognize an unchanged panel.
@@ -232,7 +232,7 @@ class HeadTablePanel(Struct, frozen=True, eq=False):
     columns: tuple[HeadColumn, ...] = ()
     rows: tuple[HeadRow, ...] = ()
     uniform: ColumnValues = ()
-    offer: MeasurementOffer | None = None
+    offer: MeasurementStatus | None = None
     made_of: tuple[object, ...] = ()
 
 
@@ -243,9 +243,9 @@ def prefetch(resolved: ResolvedView) -> None:
     """Compute the measures that `present_heads` needs; called on the worker thread."""
     trace, texts = resolved.run.trace, resolved.run.compared_texts
     if Role.WEIGHTS in trace and trace.is_measured(Role.WEIGHTS, texts):
-        trace.measured(Role.WEIGHTS, texts)
+        trace.head_measures(Role.WEIGHTS, texts)
         for leading in np.ndindex(trace.leading):  # the user may switch to another text
-            trace.measured_uniform(Role.WEIGHTS, leading, texts)
+            trace.uniform_head_measures(Role.WEIGHTS, leading, texts)
 
 
 def present_heads(resolved: ResolvedView, previous: HeadTablePanel | None) -> HeadTablePanel | None:
@@ -260,15 +260,15 @@ def present_heads(resolved: ResolvedView, previous: HeadTablePanel | None) -> He
         return HeadTablePanel(sentences=(SCORES_ONLY_MESSAGE,))
     texts, places = run.compared_texts, _all_layers_leading(run, leading)
     numbers = resolved.layer_numbers if len(places) > 1 else ()
-    retrieval = known_retrieval(resolved)
+    retrieval = available_retrieval_weights(resolved)
     made_of: tuple[object, ...]
-    if offer := measurement_offer(run):
+    if offer := measurement_status(run):
         made_of = (offer, retrieval)
         if previous and previous.made_of == made_of:
             return previous
         panel = _retrieval_table(retrieval, numbers) if retrieval else HeadTablePanel()
         return replace(panel, offer=offer, made_of=made_of)
-    measures = run.trace.measured(Role.WEIGHTS, texts)
+    measures = run.trace.head_measures(Role.WEIGHTS, texts)
     summary = _describe_scope(run, [measures.queries[place] for place in places], leading)
     uniform = _uniform_values(run, places, texts)
     made_of = (measures, summary, tuple(uniform.values()), places, numbers, retrieval)
@@ -303,7 +303,7 @@ def _retrieval_column(found: RetrievalWeights) -> tuple[ColumnValues, float | No
     """Return the retrieval column and the value for uniform attention, as percentages."""
     chance = found.chance[0]
     is_same = all(math.isclose(one, chance, rel_tol=1e-4) for one in found.chance)
-    return RETRIEVAL.to_unit(found.values.ravel()), 100 * chance if is_same else None
+    return RETRIEVAL.convert_to_unit(found.values.ravel()), 100 * chance if is_same else None
 
 
 def _all_layers_leading(run: Run, leading: LeadingIndex) -> tuple[LeadingIndex, ...]:
@@ -320,7 +320,7 @@ def _uniform_values(
 ) -> dict[HeadColumn, float | None]:
     """Return the available columns with their values for uniform attention."""
     found: dict[HeadColumn, float | None] = {}
-    measured = [run.trace.measured_uniform(Role.WEIGHTS, place, texts) for place in places]
+    measured = [run.trace.uniform_head_measures(Role.WEIGHTS, place, texts) for place in places]
     for column in COLUMNS:
         values = [column.read_values(each, ())[0] for each in measured]
         first = values[0]

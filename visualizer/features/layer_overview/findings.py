@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.format import format_share
-from visualizer.session.head_order import HeadOrder, find_ordering
+from visualizer.session.head_order import HeadOrder, find_head_order_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,7 +61,7 @@ def find_strongest_heads(
     """
     findings: list[Finding] = []
     for order in PATTERNS if uniform else ():
-        row = find_ordering(order)
+        row = find_head_order_spec(order)
         place, value = _find_largest(values[row.measure])
         chance = uniform[row.measure]
         if value >= chance + MIN_SHARE_ABOVE_CHANCE * (1 - chance) and chance < 1:

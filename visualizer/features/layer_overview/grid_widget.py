@@ -69,16 +69,16 @@ class HeadGrid(CellTable):
     @property
     def _label_size(self) -> QSize:
         """Size of the space for layer and head numbers; only a frame if names are shown instead."""
-        if self._is_named:
+        if self._has_head_names:
             return QSize(FRAME_PX, FRAME_PX)
         metrics = font_metrics(10)
         width = max(map(metrics.horizontalAdvance, (LAYERS_LABEL, HEADS_LABEL))) + 8
         return QSize(round(width), round(2 * metrics.height() + 4))
 
     @property
-    def _tail_width(self) -> int:
+    def _arrow_tail_width(self) -> int:
         """Width of the end of the arrow, to the right of the last layer."""
-        return 0 if self._is_named else round(ARROW_TAIL_PX * text_scale())
+        return 0 if self._has_head_names else round(ARROW_TAIL_PX * text_scale())
 
     @property
     def spacing(self) -> int:
@@ -88,18 +88,18 @@ class HeadGrid(CellTable):
     def spacing_within(self, room: QSize) -> int:
         """Return the spacing of the heatmaps if the grid has the given size."""
         labels, scale = self._label_size, text_scale()
-        if self._is_named:
+        if self._has_head_names:
             return round(NAMED_SPACING_PX * scale)
-        across = (room.width() - labels.width() - self._tail_width) // self.panel.columns
+        across = (room.width() - labels.width() - self._arrow_tail_width) // self.panel.columns
         down = (room.height() - labels.height()) // max(1, self._row_count)
         return max(MIN_SPACING_PX, min(across, down, round(MAX_SPACING_PX * scale)))
 
     def size_within(self, room: QSize) -> QSize:
         """Return the size that the grid needs, up to the available size; the rest is scrolled."""
-        if self._is_named or self.panel.weights is None:
+        if self._has_head_names or self.panel.weights is None:
             return room
         side, labels = self.spacing_within(room), self._label_size
-        width = labels.width() + self.panel.columns * side + self._tail_width
+        width = labels.width() + self.panel.columns * side + self._arrow_tail_width
         return room.boundedTo(QSize(width, labels.height() + self._row_count * side))
 
     @property
@@ -109,20 +109,20 @@ class HeadGrid(CellTable):
         return any(bar.maximum() for bar in bars)
 
     @property
-    def _is_named(self) -> bool:
+    def _has_head_names(self) -> bool:
         """Whether each head has a name, because the heads are not arranged by layer."""
         return self.panel.order is not HeadOrder.LAYER
 
     @property
     def _column_count(self) -> int:
         room = self.viewport().width() - FRAME_PX
-        fitting = room // self.spacing if self._is_named else self.panel.columns
+        fitting = room // self.spacing if self._has_head_names else self.panel.columns
         return max(1, fitting)
 
     @property
     def _name_height(self) -> int:
         """Height of the name below each small heatmap."""
-        return round(font_metrics(10).height()) if self._is_named else 0
+        return round(font_metrics(10).height()) if self._has_head_names else 0
 
     @property
     def _row_height(self) -> int:
@@ -195,7 +195,7 @@ class HeadGrid(CellTable):
         self._paint_heads(painter)
         painter.restore()
         painter.setPen(quiet)
-        if self._is_named:
+        if self._has_head_names:
             self._paint_names(painter)
         else:
             self._paint_numbers(painter)
@@ -271,7 +271,8 @@ class HeadGrid(CellTable):
             painter.drawText(box, centre, str(self.panel.layers[layer] + 1))
         self._choose_pen(painter, is_in_front=False)
         end = QPointF(
-            origin.x() + self.panel.columns * side + self._tail_width, labels.height() - line / 2
+            origin.x() + self.panel.columns * side + self._arrow_tail_width,
+            labels.height() - line / 2,
         )
         painter.drawLine(QPointF(origin.x(), end.y()), end)
         painter.setBrush(painter.pen().color())

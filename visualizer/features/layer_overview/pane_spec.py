@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.layer_overview.presenter import PANEL
-from visualizer.session.pane_spec import Area, PaneSpec
+from visualizer.session.pane_spec import PaneArea, PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
-    from visualizer.features.layer_overview.widget import LayerOverviewPage
+    from visualizer.features.layer_overview.widget import LayerOverviewPane
     from visualizer.session.screen import Screen
 
 
-def connect(pane: LayerOverviewPage, to: FeatureControllers) -> None:
+def connect(pane: LayerOverviewPane, to: FeatureControllers) -> None:
     """Connect the choice of an order, of a head to open, and of heads to ablate."""
     pane.orderChosen.connect(to.view_controller.set_head_order)
     pane.headChosen.connect(to.view_controller.open_head)
@@ -35,10 +35,10 @@ PANE = PaneSpec(
     "Layers",
     "Layers",
     "All heads of all layers as small heatmaps",
-    "visualizer.features.layer_overview.widget:LayerOverviewPage",
+    "visualizer.features.layer_overview.widget:LayerOverviewPane",
     connect,
     "Shift+F8",
-    Area.CENTRE,
+    PaneArea.CENTRE,
     subject=find_subject,
     opened_by=("head_edit.sort_by_change",),
     panel=PANEL,

@@ -18,7 +18,7 @@ from visualizer.features.layer_overview.findings import Finding, find_strongest_
 from visualizer.format import format_count, format_share
 from visualizer.heatmap.colour_range import AutomaticRange, automatic_range
 from visualizer.session.document import Document
-from visualizer.session.head_order import CHANGE_MEASURE, ORDERS, HeadOrder, find_ordering
+from visualizer.session.head_order import CHANGE_MEASURE, ORDERS, HeadOrder, find_head_order_spec
 from visualizer.session.model_panes import HIDDEN_MESSAGE
 from visualizer.session.pane_spec import PanelSpec, prefetch_only
 from visualizer.session.provenance import has_random_weights
@@ -143,7 +143,7 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         """Describe what a head attends to, compared with uniform attention."""
         becomes = f" ({self.edits[place]})" if place in self.edits else ""
         parts = [self.name(place) + becomes]
-        sorted_by = find_ordering(self.order)
+        sorted_by = find_head_order_spec(self.order)
         sorting = self.values.get(sorted_by.measure)
         is_sorted = sorting is not None and math.isfinite(float(sorting[place]))
         if is_sorted and place in self.places:
@@ -363,8 +363,8 @@ def _measure_heads(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadM
     """
     trace, texts = run.trace, run.compared_texts
     if not trace.is_blockwise:
-        uniform = trace.measured_uniform(Role.WEIGHTS, leading, texts)
-        return trace.measured(Role.WEIGHTS, texts), uniform
+        uniform = trace.uniform_head_measures(Role.WEIGHTS, leading, texts)
+        return trace.head_measures(Role.WEIGHTS, texts), uniform
     weights = cast("BlockwiseTensor", trace.cached_stage(Role.WEIGHTS))
     words, masking = run.words(leading), MaskingSpec.of(trace.spec_at(leading), Role.WEIGHTS)
     return (
@@ -389,7 +389,7 @@ def _order_places(
     if panel.order is HeadOrder.LAYER:
         return tuple((layer, head) for head in range(head_count) for layer in range(layer_count))
     places = [(layer, head) for layer in range(layer_count) for head in range(head_count)]
-    row = find_ordering(panel.order)
+    row = find_head_order_spec(panel.order)
     if panel.order is HeadOrder.ALIKE:
         return tuple(places[at] for at in similar_heads())
     if row.measure not in panel.values:
@@ -446,7 +446,9 @@ def present_overview(
     InputError
         For ``layer``, if the layers have different numbers of heads or no run has weights.
     """
-    is_measured = bool(find_ordering(order).measure)  # measuring takes longer than everything else
+    is_measured = bool(
+        find_head_order_spec(order).measure
+    )  # measuring takes longer than everything else
     panels = []
     for run, numbers in runs:
         if Role.WEIGHTS in run.trace:

@@ -47,7 +47,7 @@ WIDE_PAGE_PX = 900
 """Minimum width, in pixels at the default text size, at which descriptions fit on two lines."""
 
 
-class LayerOverviewPage(QWidget):
+class LayerOverviewPane(QWidget):
     """Page with all heads, the most likely next tokens, and the strongest head for each pattern."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -71,7 +71,7 @@ class LayerOverviewPage(QWidget):
         self.order.setObjectName("head_order")
         self.order.setToolTip(plain_tooltip("Order of the heads"))
         self.order.activated.connect(self._choose_order)
-        self.legend, self.next_tokens = ScaleLegend(), NextTokens()
+        self.legend, self.next_tokens = ScaleLegend(), NextTokenBars()
         self.grid, self.findings = HeadGrid(), FindingsRow()
         self.setFocusProxy(self.grid)
         for part in (self.grid, self.findings):
@@ -114,7 +114,7 @@ class LayerOverviewPage(QWidget):
         self.count.setAccessibleName("Number of heads to ablate")
         self.count.setToolTip(plain_tooltip("Number of heads to ablate"))
         self.ablate_button.setToolTip(plain_tooltip("Ablate the first heads in this order"))
-        self.ablate_button.clicked.connect(self._ablate_first)
+        self.ablate_button.clicked.connect(self._emit_first_heads)
         install_input_filters(self.count)
         row = row_layout(self.first, (0, 0, 0, 0), spacing=6)
         row.addWidget(self.ablate_button)
@@ -172,7 +172,7 @@ class LayerOverviewPage(QWidget):
             rest = room.height() - max(size.height(), self.next_tokens.sizeHint().height())
             self.findings.setFixedHeight(self.findings.height_within(width, rest))
 
-    def _ablate_first(self) -> None:
+    def _emit_first_heads(self) -> None:
         places = self.grid.panel.places[: self.count.value()]
         layers = self.grid.panel.layers
         self.firstHeadsAblated.emit(tuple((layers[layer], head) for layer, head in places))
@@ -231,7 +231,7 @@ class ScaleLegend(QWidget):
         painter.end()
 
 
-class NextTokens(QWidget):
+class NextTokenBars(QWidget):
     """The most likely next tokens, to the right of the arrow for the residual stream."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping

@@ -122,7 +122,7 @@ class LessonController(QObject):
         if isinstance(action, QAction):
             self.open(action.data())
 
-    def step(self, pages: int) -> None:
+    def turn_pages(self, pages: int) -> None:
         """Turn the given number of pages forward or back, if that page exists."""
         position = self.position
         following = advance_page(self._state.by_id, position, pages) if position else None
@@ -140,11 +140,13 @@ class LessonController(QObject):
             workspace, (document, view) = self._workspace, self._state.before
             device = workspace.document.spec.device
             view = keep_interaction_options(view, self._view_without_page_limits())
-            workspace.show_separately(document.set("device", device), view, self._state.history)
+            workspace.show_with_own_history(
+                document.set("device", device), view, self._state.history
+            )
 
     def _show_page(self, position: LessonPosition) -> History[Document]:
         """Show a page with an empty undo history; return the previous undo history."""
-        return self._workspace.show_separately(*self._document_and_view(position))
+        return self._workspace.show_with_own_history(*self._document_and_view(position))
 
     def _document_and_view(self, position: LessonPosition) -> tuple[Document, View]:
         lesson = self._state.by_id[position.lesson_id]

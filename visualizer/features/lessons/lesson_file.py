@@ -244,7 +244,7 @@ def read_lesson(text: str, name: str, printed: PrintedNumbers) -> Lesson:
         line = int(found[1]) if found else max(1, len(text.splitlines()))
         reason = re.sub(r" \(at .*\)$", "", str(error)) or "it cannot be parsed"
         raise LessonError(name, line, f"Invalid TOML: {reason}.") from error
-    source = TomlSource(text, name, printed)
+    source = TomlValidator(text, name, printed)
     source.check((), table, _LESSON, ("title", "page"))
     start = source.settings(("start",), Document(), table.get("start", {}))
     source.check_list(("page",), table["page"], dict)
@@ -261,7 +261,7 @@ def read_lesson(text: str, name: str, printed: PrintedNumbers) -> Lesson:
     return Lesson(name, table["title"], table.get("section", ""), tuple(pages))
 
 
-class TomlSource(Struct, frozen=True):
+class TomlValidator(Struct, frozen=True):
     """The text of a TOML file, and checks common to all its tables."""
 
     text: str
@@ -308,7 +308,7 @@ class TomlSource(Struct, frozen=True):
 class PageParser(Struct, frozen=True):
     """Parser of one page's table."""
 
-    source: TomlSource
+    source: TomlValidator
     path: KeyPath
     start: Document
 

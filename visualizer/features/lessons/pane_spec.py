@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visualizer.features.lessons.presenter import LESSON_PANEL
-from visualizer.session.pane_spec import Area, PaneSpec
+from visualizer.session.pane_spec import PaneArea, PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 def connect(pane: LessonPane, to: FeatureControllers) -> None:
     """Connect the buttons of the current page."""
-    pane.stepped.connect(to.lesson_controller.step)
+    pane.stepped.connect(to.lesson_controller.turn_pages)
     pane.restoreRequested.connect(to.lesson_controller.restore_page_settings)
     pane.closed.connect(to.lesson_controller.close)
-    to.name_widgets(
+    to.set_command_tooltips(
         {
             pane.close_button: "lesson.close",
             pane.return_button: "lesson.restore_page",
@@ -34,7 +34,7 @@ PANE = PaneSpec(
     "visualizer.features.lessons.widget:LessonPane",
     connect,
     "F6",
-    Area.LEFT,
+    PaneArea.LEFT,
     is_created_with_window=True,
     opens_with=lambda screen: screen.panel(LESSON_PANEL) is not None,
 )

@@ -180,7 +180,7 @@ def _largest_per_row(numbers: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarr
 # ------------------------------------------------------------------ selecting
 
 
-class StrongestLines:
+class LongTextLineSelector:
     """Selection of lines from the weights read for a few queries.
 
     Parameters
@@ -232,7 +232,7 @@ class StrongestLines:
         return float(lines.weights[at[0]]), float(lines.line_strengths[at[0]])
 
 
-def strongest_lines(resolved: ResolvedView) -> StrongestLines | None:
+def long_text_line_selector(resolved: ResolvedView) -> LongTextLineSelector | None:
     """Return the lines selected from the weights read so far, or None before the first head."""
     wanted = queries_to_read(resolved)
     found = cached_weights(resolved.run, wanted)
@@ -242,4 +242,4 @@ def strongest_lines(resolved: ResolvedView) -> StrongestLines | None:
     return _select_lines(found, wanted.request, end, pinned_query(resolved))
 
 
-_select_lines = lru_cache(maxsize=4)(StrongestLines)
+_select_lines = lru_cache(maxsize=4)(LongTextLineSelector)

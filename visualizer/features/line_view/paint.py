@@ -204,7 +204,7 @@ class LineStroke(Struct, frozen=True):
     cost: float
 
 
-class LineBrush(Struct, frozen=True):
+class LinePenFactory(Struct, frozen=True):
     """Factory of the pens for the lines of a picture.
 
     The width of a line depends only on its own strength. Its opacity is relative to the strongest
@@ -224,7 +224,7 @@ class LineBrush(Struct, frozen=True):
     gamma: float
 
     @classmethod
-    def for_picture(cls, lines: SelectedLines) -> LineBrush:
+    def for_picture(cls, lines: SelectedLines) -> LinePenFactory:
         """Return the brush for a whole picture; parts of the picture use the same brush."""
         share = min(1.0, MAX_FEW_LINES / max(1, len(lines)))
         return cls(lines.max_strength, 0.6 + 0.6 * (1 - share))
@@ -259,7 +259,7 @@ def paint_lines(
     rows: AttentionLinesLayout,
     seen: tuple[float, float],
     theme: Theme,
-    brush: LineBrush,
+    brush: LinePenFactory,
 ) -> None:
     """Paint all of the lines in one step."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -272,7 +272,7 @@ def line_strokes(
     rows: AttentionLinesLayout,
     seen: tuple[float, float],
     theme: Theme,
-    brush: LineBrush,
+    brush: LinePenFactory,
 ) -> Iterator[LineStroke]:
     """Yield the strokes of the lines between two y coordinates, the strongest last."""
     begins, ends = (rows.line_ends(lines.heads, side) for side in (lines.queries, lines.keys))
@@ -355,7 +355,7 @@ def paint_cell(
     begin, end = (float(rows.line_ends(head, at)) for at in (query, key))
     path = curve_path(rows, np.array([begin]), np.array([end]))
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    brush = LineBrush.for_picture(panel.lines)
+    brush = LinePenFactory.for_picture(panel.lines)
     level = int(brush.strength_levels(np.array([panel.strength]))[0])
     width = brush.line_width(level)
     painter.strokePath(path, QPen(QColor(theme.paper), width + 4))
@@ -484,7 +484,7 @@ class IncrementalLinePicture:
         self.pixmap.fill(Qt.GlobalColor.transparent)
         seen = (frame.top, frame.top + frame.height)
         # A generator: strokes are built as they are drawn.
-        brush = LineBrush.for_picture(frame.lines)
+        brush = LinePenFactory.for_picture(frame.lines)
         self._pending = line_strokes(frame.lines, frame.rows, seen, frame.theme, brush)
         self._next_stroke = next(self._pending, None)
 

@@ -22,8 +22,8 @@ def connect(pane: LinePane, to: FeatureControllers) -> None:
     pane.view.cellClicked.connect(controller.pin)
     pane.view.tokenHovered.connect(controller.hover_token)
     pane.view.tokenClicked.connect(controller.pin_token)
-    pane.view.moved.connect(to.walk)
-    to.set_readable(pane.view)
+    pane.view.moved.connect(to.move_cell_or_step)
+    to.enable_heatmap_shortcuts(pane.view)
 
 
 PANE = PaneSpec(

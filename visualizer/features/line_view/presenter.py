@@ -28,9 +28,9 @@ from visualizer.features.line_view.line_selection import (
 )
 from visualizer.features.line_view.long_text_lines import (
     cached_weights,
+    long_text_line_selector,
     pinned_query,
     queries_to_read,
-    strongest_lines,
 )
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_cursor import cursor_on
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
     from visualizer.attention.run import Run
     from visualizer.features.line_view.long_text_lines import (
+        LongTextLineSelector,
         QueriesToRead,
-        StrongestLines,
         StrongestWeights,
     )
     from visualizer.heatmap.cell_cursor import CellCursor
@@ -131,7 +131,7 @@ class LineSource(Struct, frozen=True, eq=False):
     request: LineRequest
     playback_reach: tuple[int, int] | None
     is_covered: bool
-    long_text_lines: StrongestLines | None = None
+    long_text_lines: LongTextLineSelector | None = None
     """The lines of a long text, or None until a head has been read."""
 
     @property
@@ -207,7 +207,7 @@ def strongest_line_cell(resolved: ResolvedView, token: LineToken) -> Cell | None
 def _create_source(resolved: ResolvedView) -> LineSource:
     request, place = line_request(resolved), resolved.place
     reach = resolved.timeline.playback_reach(place, request.stage) if place else None
-    of_long = strongest_lines(resolved) if resolved.run.trace.is_blockwise else None
+    of_long = long_text_line_selector(resolved) if resolved.run.trace.is_blockwise else None
     return LineSource(resolved, request, reach, request.stage in resolved.hidden_stages, of_long)
 
 

@@ -13,7 +13,7 @@ from visualizer.features.line_view.paint import (
     HEADER_HEIGHT_PX,
     AttentionLinesLayout,
     IncrementalLinePicture,
-    LineBrush,
+    LinePenFactory,
     LinePictureKey,
     lay_out_lines,
     paint_cell,
@@ -222,7 +222,7 @@ class AttentionLinesView(CellScrollArea):
         self._paint_picture(painter)
         painter.translate(0, -offset)
         if panel.highlighted_lines is not None:
-            brush = LineBrush.for_picture(panel.lines)
+            brush = LinePenFactory.for_picture(panel.lines)
             paint_lines(painter, panel.highlighted_lines, self.rows, seen, theme, brush)
             paint_cell(painter, panel, self.rows, theme)
         if panel.labels:

@@ -18,7 +18,9 @@ def connect(pane: AttributionPane, to: FeatureControllers) -> None:
     pane.headChosen.connect(to.view_controller.show_head_of_model)
     for button in (pane.ablate, pane.cancel):
         button.clicked.connect(to.attribution_controller.toggle_ablations)
-    to.name_widgets(dict.fromkeys((pane.ablate, pane.cancel), "attribution.toggle_ablations"))
+    to.set_command_tooltips(
+        dict.fromkeys((pane.ablate, pane.cancel), "attribution.toggle_ablations")
+    )
 
 
 PANE = PaneSpec(

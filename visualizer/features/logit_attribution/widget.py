@@ -35,7 +35,7 @@ KEYBOARD_HELP = (
 )
 
 
-class HeadMap(QWidget):
+class LayerHeadHeatmap(QWidget):
     """Table of heads, with a title above it and a colour bar below."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -73,7 +73,10 @@ class AttributionPane(QWidget):
         self.message, self.sum = PlainLabel(), PlainLabel()
         self.description = DescriptionLabel(METHOD_NOTE, lines=5)
         self.working, self.problem = ProgressLine(), PlainLabel()
-        self.parts, self.changes = HeadMap("Direct contribution"), HeadMap("Effect of ablation")
+        self.parts, self.changes = (
+            LayerHeadHeatmap("Direct contribution"),
+            LayerHeadHeatmap("Effect of ablation"),
+        )
         self.token = QComboBox()
         self.progress = QProgressBar()
         self.ablate, self.cancel = QPushButton("Ablate each head"), QPushButton("Stop")

@@ -9,10 +9,10 @@ from visualizer.session.pane_spec import PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
-    from visualizer.features.logit_lens.widget import LensPane
+    from visualizer.features.logit_lens.widget import LogitLensPane
 
 
-def connect(pane: LensPane, to: FeatureControllers) -> None:
+def connect(pane: LogitLensPane, to: FeatureControllers) -> None:
     """Connect the choice of a layer and token, and the confirmation of long computations."""
     pane.placeChosen.connect(to.view_controller.show_token_of_layer)
     pane.costlyAnswerRequested.connect(to.model_question_controller.request_result)
@@ -22,7 +22,7 @@ PANE = PaneSpec(
     "Lens",
     "Lens",
     "Logit lens: next-token predictions of each layer at every token",
-    "visualizer.features.logit_lens.widget:LensPane",
+    "visualizer.features.logit_lens.widget:LogitLensPane",
     connect,
     "Shift+F2",
     panel=PANEL,

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from visualizer.attention.model_reading import (
     DeferredAnswer,
-    LensAnswer,
+    LogitLensAnswer,
     ModelQuestion,
     QuestionKind,
 )
@@ -37,7 +37,7 @@ LENS_QUESTION = ModelQuestion(QuestionKind.LENS)
 COSTLY_LENS_QUESTION = ModelQuestion(QuestionKind.LENS, is_costly=True)
 
 
-class LensPanel(Struct, frozen=True, eq=False):
+class LogitLensPanel(Struct, frozen=True, eq=False):
     """Contents of the Lens pane.
 
     Parameters
@@ -62,29 +62,31 @@ class LensPanel(Struct, frozen=True, eq=False):
     made_of: tuple[object, ...] = ()
 
 
-LENS_PANEL: PanelId[LensPanel] = PanelId(PANE_TITLE)
+LENS_PANEL: PanelId[LogitLensPanel] = PanelId(PANE_TITLE)
 
 
 def present_lens(
-    resolved: ResolvedView, previous: LensPanel | None = None, refused: InputError | None = None
-) -> LensPanel:
+    resolved: ResolvedView,
+    previous: LogitLensPanel | None = None,
+    refused: InputError | None = None,
+) -> LogitLensPanel:
     """Present each layer's predictions, or the reason why they are not available."""
     reading = resolved.run.reading
     if resolved.document.model is None:
-        return LensPanel()
+        return LogitLensPanel()
     if reading is None:
-        return LensPanel(message=no_reading_reason(resolved.document, refused))
+        return LogitLensPanel(message=no_reading_reason(resolved.document, refused))
     if reading.no_next_token:
-        return LensPanel(message=reading.no_next_token)
+        return LogitLensPanel(message=reading.no_next_token)
     answers = reading.answers
     question = COSTLY_LENS_QUESTION if COSTLY_LENS_QUESTION in answers.wanted else LENS_QUESTION
     answer = answers.known.get(question)
     if isinstance(answer, InputError):
-        return LensPanel(message=answer.sentence)
+        return LogitLensPanel(message=answer.sentence)
     if isinstance(answer, DeferredAnswer):
-        return LensPanel(message=answer.sentence, costly=COSTLY_LENS_QUESTION)
-    if not isinstance(answer, LensAnswer):
-        return LensPanel(message=COMPUTING_MESSAGE, questions=(question,))
+        return LogitLensPanel(message=answer.sentence, costly=COSTLY_LENS_QUESTION)
+    if not isinstance(answer, LogitLensAnswer):
+        return LogitLensPanel(message=COMPUTING_MESSAGE, questions=(question,))
     number = resolved.layer_number
     row = answer.layers.index(number) if number in answer.layers else None
     pinned = _pinned_token(resolved)
@@ -106,7 +108,7 @@ def present_lens(
         row,
         describe=partial(describe_predictions, answer, tokens),
     )
-    return LensPanel(cells, "", None, (), answer.layers, made_of)
+    return LogitLensPanel(cells, "", None, (), answer.layers, made_of)
 
 
 def _pinned_token(resolved: ResolvedView) -> int | None:
@@ -117,7 +119,9 @@ def _pinned_token(resolved: ResolvedView) -> int | None:
     return pinned.place[-2] if pinned and is_of_token else None
 
 
-def describe_predictions(answer: LensAnswer, tokens: tuple[str, ...], row: int, column: int) -> str:
+def describe_predictions(
+    answer: LogitLensAnswer, tokens: tuple[str, ...], row: int, column: int
+) -> str:
     """Describe the next tokens that a layer predicts after a token of the text."""
     words, shares = answer.words[row][column], answer.probabilities[row, column].tolist()
     predictions = ", ".join(
@@ -132,6 +136,6 @@ def describe_predictions(answer: LensAnswer, tokens: tuple[str, ...], row: int, 
 PANEL = PanelSpec(
     LENS_PANEL,
     lambda resolved, inputs, previous: present_lens(resolved, previous, inputs.refused),
-    LensPanel(),
+    LogitLensPanel(),
     LENS_PANEL.name,
 )

@@ -8,7 +8,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QPushButton, QWidget
 
-from visualizer.features.logit_lens.presenter import LENS_PANEL, METHOD_NOTE, LensPanel
+from visualizer.features.logit_lens.presenter import LENS_PANEL, METHOD_NOTE, LogitLensPanel
 from visualizer.heatmap.labelled_cells_widget import CellColourBar, LabelledCellsView
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import DescriptionLabel, PlainLabel, plain_tooltip
@@ -26,7 +26,7 @@ KEYBOARD_HELP = (
 )
 
 
-class LensPane(QWidget):
+class LogitLensPane(QWidget):
     """Pane with the table, its colour bar and a description."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -47,7 +47,7 @@ class LensPane(QWidget):
             plain_tooltip("Compute the logit lens; this may take a while")
         )
         self.bar = CellColourBar("Colour scale of probabilities")
-        self._panel: LensPanel | None = None
+        self._panel: LogitLensPanel | None = None
         self.compute_button.clicked.connect(self._request_costly)
         self.table.chosen.connect(self._choose_place)
         self.table.pointed.connect(self.description.show_description)

@@ -136,9 +136,9 @@ class MaskEditBar(OverflowRow):
         is_of_model = panel.layer is not None
         self.caption.setText(EDGES if is_of_model else MASK)
         for place in self._brush_controls.values():
-            self.set_wanted(place, not is_of_model and not panel.is_too_long)
+            self.set_available(place, not is_of_model and not panel.is_too_long)
         for button in (self.all_heads, self.restore_all):
-            self.set_wanted(button, is_of_model)
+            self.set_available(button, is_of_model)
         self.all_heads.setChecked(panel.state.is_of_all_heads)
         for brush, button in self.buttons.items():
             button.setChecked(brush is panel.brush)

@@ -59,7 +59,7 @@ class MaskEditController(QObject):
         self._stroke: tuple[Cell, bool] | None = None
         """Last cell of the current stroke, and whether the stroke allows or forbids cells."""
 
-    def follow_bar(self, strokes: MaskStrokeController, bar: MaskEditBar) -> None:
+    def follow_bar(self, strokes: MaskStrokeEventFilter, bar: MaskEditBar) -> None:
         """Connect the strokes in the heatmaps and the bar of brushes."""
         strokes.strokeBegun.connect(self.begin_stroke)
         strokes.strokeContinued.connect(self.continue_stroke)
@@ -85,13 +85,13 @@ class MaskEditController(QObject):
 
     # ------------------------------------------------------------------ strokes
 
-    def begin_stroke(self, cell: Cell, spreads: bool) -> None:
-        """Begin a stroke that inverts its first cell or, if `spreads` is set, copies its value."""
+    def begin_stroke(self, cell: Cell, copies_first_value: bool) -> None:
+        """Begin a stroke that inverts its first cell or, with `copies_first_value`, copies it."""
         mask = self._get_mask(cell)
         if mask:
             self.end_stroke()
             place = self._block_start(cell)
-            allow = is_allowed(mask, place, self._block_size(cell)) == spreads
+            allow = is_allowed(mask, place, self._block_size(cell)) == copies_first_value
             self._stroke = cell, allow
             self._paint_cells([place])
 
@@ -159,7 +159,7 @@ class MaskEditController(QObject):
                 following,
                 is_allowed(mask, self._block_start(pinned), self._block_size(pinned)),
             )
-            self._cell_selection.walk(down, right)
+            self._cell_selection.move_pinned_cell(down, right)
             self._paint_cells([self._block_start(following)])
 
     def _get_mask(self, cell: Cell) -> BooleanMatrix | None:
@@ -217,9 +217,9 @@ class MaskEditController(QObject):
         elif changed != model:
             self._workspace.set("model", changed, is_continued_edit=True)
 
-    def set_all_heads(self, is_of_all: bool) -> None:
+    def set_all_heads(self, cuts_all_heads: bool) -> None:
         """Choose whether strokes cut edges in all shown heads or only in the head of the stroke."""
-        self._update_edit_state(is_of_all_heads=is_of_all)
+        self._update_edit_state(is_of_all_heads=cuts_all_heads)
 
     def restore_all_edges(self) -> None:
         """Restore all cut edges."""
@@ -277,7 +277,7 @@ SHIFT = Qt.KeyboardModifier.ShiftModifier
 PRESS_EVENTS = {QEvent.Type.MouseButtonPress, QEvent.Type.MouseButtonDblClick}
 
 
-class MaskStrokeController(QObject):
+class MaskStrokeEventFilter(QObject):
     """Event filter that turns mouse and key events in the heatmaps into strokes."""
 
     strokeBegun = Signal(object, bool)
@@ -340,8 +340,10 @@ class MaskStrokeController(QObject):
             return False
         if self._slot is None and (is_right or event.button() == Qt.MouseButton.LeftButton):
             self._slot = slot  # with its current rectangle, as a pending result may move it
-            spreads = is_right or bool(event.modifiers() & SHIFT)
-            self.strokeBegun.emit(self._board.nearest_cell(slot, event.position()), spreads)
+            copies_first_value = is_right or bool(event.modifiers() & SHIFT)
+            self.strokeBegun.emit(
+                self._board.nearest_cell(slot, event.position()), copies_first_value
+            )
         return True
 
     def _end_stroke(self) -> None:

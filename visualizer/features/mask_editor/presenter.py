@@ -15,7 +15,7 @@ from visualizer.attention.stages import is_hatched
 from visualizer.errors import InputError
 from visualizer.features.mask_editor.brush_masks import mask_of_brush, uncut_cells
 from visualizer.format import format_count
-from visualizer.heatmap.board import PendingCells, stage_and_side
+from visualizer.heatmap.board import MaskChangedCells, stage_and_side
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_lookup import any_in_blocks, masked_cells
 from visualizer.models.model_source import describe_cuts
@@ -79,7 +79,7 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
     brush: MaskPattern | None
     notes: tuple[str, ...]
     targets: frozenset[StageSide]
-    pending_cells: Mapping[DrawnStage, PendingCells]
+    pending_cells: Mapping[DrawnStage, MaskChangedCells]
     layer: int | None = None
     heads: tuple[int, ...] = ()
     allowed: np.ndarray | None = None
@@ -198,7 +198,7 @@ def _present_cuts(
     )
 
 
-def _pending_cuts(panel: Heatmap, uncut: np.ndarray) -> PendingCells | None:
+def _pending_cuts(panel: Heatmap, uncut: np.ndarray) -> MaskChangedCells | None:
     """Return the cells where `uncut` [query, key] differs from the panel, or None if none do."""
     extent = _extent_of(panel)
     is_uncut = any_in_blocks(uncut, panel.rows.block, panel.columns.block)[extent.cells]
@@ -210,13 +210,13 @@ def _extent_of(panel: Heatmap) -> PoolingExtent:
     return PoolingExtent(blocks, panel.rows.part, panel.columns.part, panel.side)
 
 
-def _changed_cells(panel: Heatmap, now: np.ndarray) -> PendingCells | None:
+def _changed_cells(panel: Heatmap, now: np.ndarray) -> MaskChangedCells | None:
     """Return the cells that are newly forbidden or newly allowed, or None if there are none."""
     before = panel.forbidden
     if before is None:
         before = np.zeros(panel.values.shape, dtype=bool)
     changed = now != before
-    return PendingCells(changed & now, changed & before) if changed.any() else None
+    return MaskChangedCells(changed & now, changed & before) if changed.any() else None
 
 
 def _is_target(panel: Heatmap, covered: frozenset[str]) -> bool:
@@ -248,7 +248,7 @@ def _describe_mask(mask: BooleanMatrix, panels: list[Heatmap]) -> tuple[str, ...
 
 def _pending_cells(
     spec: AttentionSpec, tokens: int, panel: Heatmap, trace: Trace
-) -> PendingCells | None:
+) -> MaskChangedCells | None:
     """Return the cells where the mask differs from the panel, or None if none do."""
     now = np.zeros(panel.values.shape, dtype=bool)
     if is_hatched(spec, panel.stage):

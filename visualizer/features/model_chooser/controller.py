@@ -24,10 +24,10 @@ from visualizer.features.model_chooser.presenter import (
     present_model_chooser,
 )
 from visualizer.models.disk_reading_estimate import RUN_FROM_DISK_HINT
-from visualizer.models.local_models import ListedModel, list_models
+from visualizer.models.local_models import LocalModelEntry, list_models
 from visualizer.models.model_folder import model_name
 from visualizer.models.model_path import hub_cache
-from visualizer.models.repository_download import RepositoryOffer
+from visualizer.models.repository_download import DownloadPlan
 from visualizer.progress import CancelledError
 from visualizer.session import model_opening
 from visualizer.session.newest_request_worker import NewestRequestWorker
@@ -51,7 +51,7 @@ PROGRESS_INTERVAL_S = 0.05
 
 
 class _ModelListing(Struct, frozen=True):
-    models: tuple[ListedModel, ...]
+    models: tuple[LocalModelEntry, ...]
     device_choices: Mapping[tuple[Device, Dtype], DeviceChoice]
     has_library: bool
 
@@ -71,7 +71,7 @@ class _DiskOffer(Struct, frozen=True):
     estimate: str
 
 
-_Answer = _ModelListing | _OpenResult | _DiskOffer | RepositoryOffer | Path | None
+_Answer = _ModelListing | _OpenResult | _DiskOffer | DownloadPlan | Path | None
 """Result of a request: a path is the folder of a downloaded model; None means cancelled."""
 
 
@@ -88,7 +88,7 @@ class ModelChooserController(QObject):
         self._workspace, self._window = workspace, window
         self.dialog: ModelChooserDialog | None = None
         self._state = ModelChooserState(hub_cache())
-        self._offer: RepositoryOffer | None = None
+        self._offer: DownloadPlan | None = None
         """Result of the last repository lookup; cleared when the name is edited."""
         self._cancel_event = threading.Event()
         self._next_folder: Path | None = None
@@ -137,7 +137,7 @@ class ModelChooserController(QObject):
         """Cancel the current action and close the dialog."""
         self._next_folder = None
         self._cancel_event.set()
-        self._worker.leave()
+        self._worker.abandon()
         if self.dialog:
             self.dialog.close()
 
@@ -364,13 +364,13 @@ def _open_model(
     return _OpenResult(opened, device, dtype, text)
 
 
-def _look_up_repository(name: str, cache: Path, progress: Progress) -> RepositoryOffer:
+def _look_up_repository(name: str, cache: Path, progress: Progress) -> DownloadPlan:
     from visualizer.models.hub_download import look_up_repository
 
     return look_up_repository(name, cache, progress=progress)
 
 
-def _download_model(offer: RepositoryOffer, progress: Progress) -> Path:
+def _download_model(offer: DownloadPlan, progress: Progress) -> Path:
     from visualizer.models.hub_download import download_model
 
     return download_model(offer, progress)

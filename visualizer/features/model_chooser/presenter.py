@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from visualizer.models.local_models import ListedModel
-    from visualizer.models.repository_download import RepositoryOffer
+    from visualizer.models.local_models import LocalModelEntry
+    from visualizer.models.repository_download import DownloadPlan
     from visualizer.session.model_opening import DeviceChoice
 
 COLUMN_TITLES = ("Name", "Architecture", "Layers × heads", "Size", "Parameters")
@@ -46,7 +46,7 @@ class ModelChooserState(Struct, frozen=True):
     ----------
     cache : Path
         The folder with the listed models.
-    models : tuple of ListedModel or None
+    models : tuple of LocalModelEntry or None
         The models found; None until they have been listed.
     device_choices : mapping
         Device and free memory, keyed by the chosen device and data type.
@@ -73,7 +73,7 @@ class ModelChooserState(Struct, frozen=True):
     """
 
     cache: Path
-    models: tuple[ListedModel, ...] | None = None
+    models: tuple[LocalModelEntry, ...] | None = None
     device_choices: Mapping[tuple[Device, Dtype], DeviceChoice] = field(default_factory=dict)
     has_library: bool = True
     selected: Path | None = None
@@ -193,7 +193,7 @@ def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
     )
 
 
-def _build_row(model: ListedModel, dtype: Dtype, choice: DeviceChoice | None) -> ModelRow:
+def _build_row(model: LocalModelEntry, dtype: Dtype, choice: DeviceChoice | None) -> ModelRow:
     shape = f"{model.layers:,} × {model.heads:,}" if model.layers and model.heads else UNKNOWN_VALUE
     size = format_bytes(model.bytes) if model.bytes else UNKNOWN_VALUE
     cells = (
@@ -221,7 +221,7 @@ def format_parameters(count: int) -> str:
     return str(count) if count else UNKNOWN_VALUE
 
 
-def describe_offer(offer: RepositoryOffer) -> str:
+def describe_offer(offer: DownloadPlan) -> str:
     """Describe the size and the destination of a download."""
     count = format_count(len(offer.files), "file")
     free = f"{format_bytes(offer.free)} free in {offer.folder.parent}."

@@ -46,7 +46,7 @@ class _CancelledConnection(Struct, frozen=True):
     """The connection attempt was cancelled."""
 
 
-class _StoredToken(Struct, frozen=True):
+class _StoredAccessToken(Struct, frozen=True):
     """The token stored in the system keyring for a server; empty if there is none."""
 
     host: str
@@ -110,7 +110,7 @@ class ModelConnectionController(QObject):
         """Cancel the connection attempt and close the dialog."""
         self._cancel_event.set()
         self._lookup_timer.stop()
-        self._worker.leave()
+        self._worker.abandon()
         if self.dialog:
             self.dialog.close()
 
@@ -160,11 +160,11 @@ class ModelConnectionController(QObject):
         self._worker.ask(request)
 
     def _handle_answer(
-        self, answer: _ConnectionResult | _CancelledConnection | _StoredToken | None
+        self, answer: _ConnectionResult | _CancelledConnection | _StoredAccessToken | None
     ) -> None:
         if answer is None:
             return
-        if isinstance(answer, _StoredToken):
+        if isinstance(answer, _StoredAccessToken):
             self._fill_in_token(answer)
             return
         self._update_state(is_working=False, is_cancelling=False)
@@ -175,7 +175,7 @@ class ModelConnectionController(QObject):
             spec = self._workspace.document.spec
             self.opened.emit(answer.opened, spec.device, spec.dtype, answer.text)
 
-    def _fill_in_token(self, stored: _StoredToken) -> None:
+    def _fill_in_token(self, stored: _StoredAccessToken) -> None:
         state = self._state
         changes: dict[str, object] = {"has_store": stored.has_store}
         is_asked = (stored.host, stored.port) == (state.host, state.port)
@@ -199,7 +199,9 @@ class ModelConnectionController(QObject):
 # The functions below run on the worker thread.
 
 
-def _find_token(host: str, port: int, is_superseded: Callable[[], bool]) -> _StoredToken | None:
+def _find_token(
+    host: str, port: int, is_superseded: Callable[[], bool]
+) -> _StoredAccessToken | None:
     """Return the stored token of a server, or None if a newer request has arrived."""
     has_store = model_opening.has_token_store()
     try:
@@ -207,7 +209,7 @@ def _find_token(host: str, port: int, is_superseded: Callable[[], bool]) -> _Sto
             token = model_opening.stored_server_token(host, port) if has_store else ""
     except CancelledError:
         return None
-    return _StoredToken(host, port, token, has_store)
+    return _StoredAccessToken(host, port, token, has_store)
 
 
 def _connect_to_server(

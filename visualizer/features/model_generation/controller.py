@@ -9,13 +9,6 @@ from typing import TYPE_CHECKING, cast
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.features.model_generation.continued_text import (
-    BranchText,
-    ContinuedText,
-    FailedStep,
-    NodeResult,
-    RejectedStep,
-)
 from visualizer.features.model_generation.presenter import (
     DEFAULT_STEPS,
     MODEL_REQUIRED,
@@ -23,6 +16,13 @@ from visualizer.features.model_generation.presenter import (
     GenerationState,
     ModelGenerationPanel,
     present_model_generation,
+)
+from visualizer.features.model_generation.text_generator import (
+    BranchText,
+    FailedStep,
+    NodeResult,
+    RejectedStep,
+    TextGenerator,
 )
 from visualizer.format import format_size
 from visualizer.generation.controller import GenerationController
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from visualizer.attention.model_reading import ModelReading
     from visualizer.errors import InputError
-    from visualizer.features.model_generation.continued_text import Continuation
-    from visualizer.language.sampling import Sampling
+    from visualizer.features.model_generation.text_generator import GenerationStepResult
+    from visualizer.language.sampling import SamplingSettings
     from visualizer.models.model_client.remote_model import RemoteModel
     from visualizer.models.model_source import LayerAndHead, ModelSource
     from visualizer.models.opened_model import OpenedModel
@@ -67,7 +67,7 @@ class ModelGenerationController(GenerationController):
         self._workspace = workspace
         self.steps = DEFAULT_STEPS
         self.node_results: dict[int, NodeResult] = {}
-        self.continued_text: ContinuedText | None = None
+        self.text_generator: TextGenerator | None = None
         self._tree_source: Hashable = None
         self._remaining = 0
         """Number of tokens still to be sampled."""
@@ -92,11 +92,11 @@ class ModelGenerationController(GenerationController):
     def close(self) -> None:
         """Stop generating and release the worker."""
         self._remaining = 0
-        text, self.continued_text = self.continued_text, None
+        text, self.text_generator = self.text_generator, None
         if text:
             text.cancel()
         if "_worker" in self.__dict__:
-            self._worker.leave()
+            self._worker.abandon()
 
     @property
     def is_running(self) -> bool:
@@ -153,7 +153,7 @@ class ModelGenerationController(GenerationController):
         if made_of != self._tree_source:
             self._tree_source = made_of
             self._start_tree(reading if made_of is not None else None)
-        elif reading and self.continued_text and self.continued_text.model is not reading.model:
+        elif reading and self.text_generator and self.text_generator.model is not reading.model:
             self._problem = ""
             self._set_text(reading)  # the model has been reconnected
         self._is_seen = "Continue" in self._workspace.view.panes
@@ -170,12 +170,12 @@ class ModelGenerationController(GenerationController):
     def _set_text(self, reading: ModelReading | None) -> None:
         """Set the text to continue; without a forward pass, no text can be continued."""
         text, self._is_refused = self._workspace.document.text, False
-        before, self.continued_text = self.continued_text, None
+        before, self.text_generator = self.text_generator, None
         source = self._workspace.document.model
         if reading and source:
             model = cast("OpenedModel | RemoteModel", reading.model)
             factors = {edit.place: edit.factor for edit in source.edits}  # 0 if the head is ablated
-            self.continued_text = ContinuedText(model, text, factors, source.is_chat)
+            self.text_generator = TextGenerator(model, text, factors, source.is_chat)
         if before is not None:
             before.cancel()
             self._worker.discard([before])  # frees its key/value cache on the worker thread
@@ -201,7 +201,7 @@ class ModelGenerationController(GenerationController):
 
     def _run_next_step(self) -> None:
         """Start the next pending step unless the worker is busy."""
-        text, tree = self.continued_text, self.tree
+        text, tree = self.text_generator, self.tree
         if text is None or self._worker.is_working or self._workspace.is_working:
             return
         is_needed = self._is_seen or self._remaining or self.picked is not None
@@ -218,19 +218,21 @@ class ModelGenerationController(GenerationController):
         elif self._is_seen and self.node_results[tree.at].bars.sampling != self.sampling:
             self._request_reading(text)
 
-    def _request_reading(self, text: ContinuedText) -> None:
+    def _request_reading(self, text: TextGenerator) -> None:
         if not self._is_refused:  # otherwise, it would be rejected again
             self._submit_step(text, partial(text.read_current_node, self.tree, self.sampling))
 
     def _submit_step(
-        self, text: ContinuedText, step: Callable[[], Continuation | BranchText]
+        self, text: TextGenerator, step: Callable[[], GenerationStepResult | BranchText]
     ) -> None:
         self._worker.ask(partial(text.run_step, step))
 
-    def _handle_answer(self, answer: Continuation | BranchText | RejectedStep | FailedStep) -> None:
+    def _handle_answer(
+        self, answer: GenerationStepResult | BranchText | RejectedStep | FailedStep
+    ) -> None:
         if isinstance(answer, FailedStep):
             self.failed.emit("".join(traceback.format_exception(answer.error)))
-        if answer.source is not self.continued_text:
+        if answer.source is not self.text_generator:
             pass  # the answer belongs to an earlier text
         elif isinstance(answer, FailedStep):
             self._stop_with_problem(GENERATION_FAILED_MESSAGE)
@@ -246,7 +248,7 @@ class ModelGenerationController(GenerationController):
         """Stop because the system could not start a thread."""
         self._stop_with_problem(refused.sentence)
 
-    def _apply_continuation(self, answer: Continuation) -> None:
+    def _apply_continuation(self, answer: GenerationStepResult) -> None:
         """Apply the result of a step unless the user has moved in the tree in the meantime."""
         is_same = answer.before is self.tree or not self.tree.prompt
         if is_same:
@@ -282,7 +284,7 @@ class ModelGenerationController(GenerationController):
     def _sample_tokens(self, count: int) -> None:
         reading = self.node_results.get(self.tree.at)
         is_ended = reading is not None and reading.is_end
-        self._remaining = 0 if is_ended or self.continued_text is None else count
+        self._remaining = 0 if is_ended or self.text_generator is None else count
         self._restart_steps()
 
     def pick(self, token: int) -> None:
@@ -311,7 +313,7 @@ class ModelGenerationController(GenerationController):
         self.node_results = {ROOT_NODE: readings.pop(ROOT_NODE)} if ROOT_NODE in readings else {}
         self._go_to(self.tree.restart(self.tree.prompt))
 
-    def set_sampling(self, sampling: Sampling) -> None:
+    def set_sampling(self, sampling: SamplingSettings) -> None:
         self._is_refused = False  # retry the current node
         super().set_sampling(sampling)
         self._run_next_step()

@@ -25,7 +25,7 @@ def connect(pane: ModelGenerationPane, to: FeatureControllers) -> None:
     pane.stepChosen.connect(controller.go_to_step)
     pane.useRequested.connect(controller.use_as_text)
     pane.restartRequested.connect(controller.start_again)
-    to.name_widgets(
+    to.set_command_tooltips(
         {
             generation.run_button: "model_generation.toggle",
             generation.sample_button: "model_generation.sample",

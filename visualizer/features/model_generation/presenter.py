@@ -17,14 +17,14 @@ from visualizer.generation.generated_tokens_presenter import (
 from visualizer.generation.generation_tree import ROOT_NODE, GenerationTree
 from visualizer.generation.token_choice_presenter import TokenChoicePanel
 from visualizer.heatmap.colour_range import AutomaticRange, find_range, sample_cells
-from visualizer.language.sampling import Sampling
+from visualizer.language.sampling import SamplingSettings
 from visualizer.language.tokenizers import visible_token
 from visualizer.session.model_panes import RUNNING_MESSAGE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from visualizer.features.model_generation.continued_text import NodeResult
+    from visualizer.features.model_generation.text_generator import NodeResult
     from visualizer.models.model_source import LayerAndHead
 
 MODEL_REQUIRED = "Open a model (File > Open a model…) to generate text."
@@ -67,10 +67,10 @@ class HeadWeightRows(Struct, frozen=True, eq=False):
     def title(self) -> str:
         """Title with the numbers of the layer and the head, counted from 1."""
         layer, head = self.head
-        return f"Layer {layer + 1}, head {head + 1}: weights from 0 to {self.range}"
+        return f"Layer {layer + 1}, head {head + 1}: weights from 0 to {self.colour_range}"
 
     @property
-    def range(self) -> AutomaticRange:
+    def colour_range(self) -> AutomaticRange:
         """Colour range of these rows."""
         return find_range([sample_cells(self.weights, ~np.isnan(self.weights))], is_share=True)
 
@@ -146,7 +146,7 @@ class GenerationState(Struct, frozen=True, eq=False):
     problem: str = ""
     tree: GenerationTree = field(default_factory=GenerationTree)
     node_results: Mapping[int, NodeResult] = {}
-    sampling: Sampling = field(default_factory=Sampling)
+    sampling: SamplingSettings = field(default_factory=SamplingSettings)
     steps: int = DEFAULT_STEPS
     is_running: bool = False
     head: LayerAndHead | None = None

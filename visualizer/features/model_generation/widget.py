@@ -56,7 +56,7 @@ class HeadRowsView(QWidget):
         self.setVisible(rows is not None)
         if rows is not None:
             is_blank = np.isnan(rows.weights)
-            shares = np.where(is_blank, 0, rows.weights) / rows.range.end
+            shares = np.where(is_blank, 0, rows.weights) / rows.colour_range.end
             sizes = (shares * MAX_COLOUR_INDEX + 0.5).clip(0, MAX_COLOUR_INDEX)
             colours = np.where(is_blank, FORBIDDEN, sizes).astype(np.uint8)
             self._image = colour_image(colours, DEFAULT_MAP, theme)

@@ -27,7 +27,7 @@ IMAGE_FILE_FILTER = f"Images ({' '.join(f'*{suffix}' for suffix in IMAGE_SUFFIXE
 class ModelImageController(QObject):
     """Controller that sets the input image of the workspace's document."""
 
-    said = Signal(str)
+    messageReported = Signal(str)
     """Emitted with a message for the status bar."""
     failed = Signal(str)
 
@@ -63,20 +63,20 @@ class ModelImageController(QObject):
         if path is None:
             self.choose()
         elif self.can_choose:
-            self.said.emit("Opening…")
+            self.messageReported.emit("Opening…")
             self._worker.ask(partial(read_image_file, path))
 
     def close(self) -> None:
         """Stop the worker."""
-        self._worker.leave()
+        self._worker.abandon()
 
     def _set_image(self, image: ImageFile) -> None:
         if self.can_choose:  # false if another model has been opened in the meantime
             self._workspace.set("image", image)
-            self.said.emit(f"Opened {image.path}")
+            self.messageReported.emit(f"Opened {image.path}")
 
     def _report_failure(self, error: Exception) -> None:
-        self.said.emit("")
+        self.messageReported.emit("")
         if isinstance(error, InputError):
             self._workspace.show_error(error)
         else:

@@ -19,7 +19,7 @@ def connect(pane: NextTokenPane, to: FeatureControllers) -> None:
     pane.sourceTyped.connect(to.head_edit_controller.set_source)
     pane.settled.connect(to.workspace.history.seal)
     pane.restoreAllRequested.connect(to.head_edit_controller.restore_all)
-    to.name_widgets({pane.restore_all_button: "head_edit.restore_all"})
+    to.set_command_tooltips({pane.restore_all_button: "head_edit.restore_all"})
 
 
 EDITS = ("head_edit.set_mean", "head_edit.scale", "head_edit.patch")
@@ -33,6 +33,6 @@ PANE = PaneSpec(
     "Shift+F9",
     opens_for_model=True,
     opened_by=EDITS,
-    commands=dict.fromkeys(EDITS, lambda pane: pane.focus_value()),
+    commands=dict.fromkeys(EDITS, lambda pane: pane.focus_value_field()),
     panel=PANEL,
 )

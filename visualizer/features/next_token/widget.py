@@ -112,7 +112,7 @@ class NextTokenPane(QScrollArea):
         field.editingFinished.connect(self.settled)
         return field
 
-    def focus_value(self) -> None:
+    def focus_value_field(self) -> None:
         """Focus the factor or the source text or, if neither is visible, the list of edits."""
         fields = (self.factor, self.source)
         field = next((each for each in fields if each.isVisibleTo(self)), self.kind)
@@ -167,4 +167,4 @@ class NextTokenPane(QScrollArea):
 
     def _choose_kind(self) -> None:
         self.kindChosen.emit(self.kind.currentData())
-        self.focus_value()
+        self.focus_value_field()

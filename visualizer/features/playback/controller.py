@@ -143,7 +143,7 @@ class PlaybackController(QObject):
         if self.timeline:
             self._go_to(self.timeline.place(position), is_playing=False)
 
-    def seek_share(self, stage: str, share: float) -> None:
+    def seek_within_stage(self, stage: str, share: float) -> None:
         """Go to the step at the given fraction of a stage, and pause."""
         if self.timeline:
             self.seek(self.timeline.position_within(stage, share))

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from visualizer.features.playback.presenter import (
     PLAYBACK_PANEL,
-    PlaybackBarState,
+    PlaybackPanel,
     equation_to_html,
     format_step_count,
 )
@@ -80,7 +80,7 @@ class PlaybackBar(QWidget):
         super().__init__()
         self.setObjectName("transport")
         self.setAccessibleName("Playback")
-        self.shown: tuple[PlaybackBarState, Theme] | None = None
+        self.shown: tuple[PlaybackPanel, Theme] | None = None
         self._cell: tuple[str, Equation | None] | None = None
         """Caption and equation of the hovered or pinned cell, or None without such a cell."""
         self.caption = CaptionLabel("Step description", SENTENCE_PX, SENTENCE_LINES)
@@ -147,7 +147,7 @@ class PlaybackBar(QWidget):
         self._row.setFixedHeight(round(ROW_HEIGHT_PX * text_scale()))
 
     @property
-    def readers(self) -> tuple[QWidget, ...]:
+    def text_widgets(self) -> tuple[QWidget, ...]:
         """Focusable widgets that do not handle the playback keys."""
         return self.caption, self.equation
 
@@ -161,7 +161,7 @@ class PlaybackBar(QWidget):
             self.question.setCurrentIndex(self.question.findData(wanted.guess.question))
         self._show_playback(screen.panel(PLAYBACK_PANEL), theme)
 
-    def _show_playback(self, bar: PlaybackBarState, theme: Theme) -> None:
+    def _show_playback(self, bar: PlaybackPanel, theme: Theme) -> None:
         if self.shown == (bar, theme):
             return
         bar = replace(bar, made_of=None)  # it would keep the run alive

@@ -29,7 +29,7 @@ CLOSING = "All steps are computed. Point at a number to see its calculation."
 """Caption after the last step."""
 
 
-class PlaybackBarState(Struct, frozen=True):
+class PlaybackPanel(Struct, frozen=True):
     """The contents of the playback bar.
 
     Parameters
@@ -53,17 +53,17 @@ class PlaybackBarState(Struct, frozen=True):
     made_of: Hashable = None
 
 
-PLAYBACK_PANEL: PanelId[PlaybackBarState] = PanelId("Playback")
+PLAYBACK_PANEL: PanelId[PlaybackPanel] = PanelId("Playback")
 
 
 def present_playback(
-    resolved: ResolvedView, previous: PlaybackBarState, highlights: Highlights
-) -> PlaybackBarState:
+    resolved: ResolvedView, previous: PlaybackPanel, highlights: Highlights
+) -> PlaybackPanel:
     """Return the contents of the bar, or the same object as before if nothing changed."""
     if previous.made_of == resolved.step_key:
         return previous
     guess, place, timeline = resolved.prediction, resolved.place, resolved.timeline
-    bar = PlaybackBarState(
+    bar = PlaybackPanel(
         timeline.position(PlaybackPosition(guess.stage) if guess else place),
         len(timeline),
         resolved.view.playhead,
@@ -99,7 +99,7 @@ def _describe_place(run: Run, timeline: Timeline, place: PlaybackPosition) -> st
     return row + column * (timeline.grain is StepSize.CELL)
 
 
-def format_step_count(bar: PlaybackBarState) -> str:
+def format_step_count(bar: PlaybackPanel) -> str:
     """Format the number of the current step and the total."""
     if bar.position >= bar.count:
         return f"{bar.count:,} steps"
@@ -137,7 +137,7 @@ PANEL = PanelSpec(
     lambda resolved, inputs, previous: present_playback(
         resolved, previous, inputs.panel(BOARD_CONTENTS).step_highlights
     ),
-    PlaybackBarState(),
+    PlaybackPanel(),
     prefetch=lambda resolved, made, previous: present_playback(
         resolved, previous, BOARD_CONTENTS.of(made).step_highlights
     ),

@@ -288,7 +288,7 @@ class SettingsBar(QWidget):
         self.choices.set_items(items)
         self.choices.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         for popover in self.popovers:
-            popover.set_fallback(self.choices.more)
+            popover.set_fallback_anchor(self.choices.more)
         row.addWidget(self.choices, 0, Qt.AlignmentFlag.AlignTop)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -511,7 +511,7 @@ class SettingsBar(QWidget):
         for button in (self.source_chip, *self.chips.values()):
             if not wanted[button]:
                 button.setChecked(False)
-        self.choices.set_all_wanted(wanted)
+        self.choices.set_all_available(wanted)
         self._share_width()
 
     def _show_parts(self, parts: AttentionKinds) -> None:
@@ -526,7 +526,7 @@ class SettingsBar(QWidget):
 
     def show_panes_chip(self, is_shown: bool) -> None:
         """Show the button that folds and unfolds the panes of a narrow window."""
-        self.choices.set_wanted(self.panes_chip, is_shown)
+        self.choices.set_available(self.panes_chip, is_shown)
         self._share_width()
 
     def _show_place(self, resolved: ResolvedView | None) -> None:
@@ -538,7 +538,7 @@ class SettingsBar(QWidget):
             for step, button in self.text_steps.items():
                 button.setAccessibleName(f"{'Previous' if step < 0 else 'Next'} {axes[-1]}")
         if bool(axes) != self.texts.isVisibleTo(self):
-            self.choices.set_wanted(self.texts, bool(axes))
+            self.choices.set_available(self.texts, bool(axes))
             self._share_width()
 
     # ------------------------------------------------------------------ user input
@@ -549,7 +549,7 @@ class SettingsBar(QWidget):
             if popover.isAncestorOf(widget):
                 popover.reveal(widget)
 
-    def edit_sentence(self) -> None:
+    def focus_text(self) -> None:
         """Focus the text box and select its text."""
         self.sentence.setFocus()
         self.sentence.selectAll()
@@ -559,7 +559,7 @@ class SettingsBar(QWidget):
         self.second.setFocus()
         self.second.selectAll()
 
-    def open_more(self) -> None:
+    def open_other_settings(self) -> None:
         """Open the editor with the settings that do not have their own button."""
         self.chips[CHIPS[-1].settings[0]].setChecked(True)
 

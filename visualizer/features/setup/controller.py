@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject
 from visualizer.attention.custom_weights import are_all_custom, custom_weights_of
 from visualizer.attention.masks import parse_mask
 from visualizer.attention.spec import Device, DropoutMode
-from visualizer.documents.open_document import permitted_start, text_length_problem
+from visualizer.documents.open_document import longest_permitted_prefix, text_length_problem
 from visualizer.errors import FIRST_CHARACTERS, InputError
 from visualizer.features.setup.presenter import SETUP_PANEL
 from visualizer.session.document import truncate_text_to_tokens
@@ -72,7 +72,7 @@ class SetupController(QObject):
     def replace_text(self, text: str) -> None:
         """Replace the text with a dropped text."""
         if sentence := text_length_problem(text):
-            self.report_long_text(sentence, permitted_start(text))
+            self.report_long_text(sentence, longest_permitted_prefix(text))
         else:
             self._workspace.set_text(text)
 
@@ -81,7 +81,7 @@ class SetupController(QObject):
         remedy = (FIRST_CHARACTERS, first_part)
         self._workspace.show_error(InputError(name, sentence, remedy))
 
-    def choose_part(self, name: str) -> None:
+    def choose_attention_kind(self, name: str) -> None:
         """Show one of a model's kinds of attention, given its name in the model."""
         self._workspace.set("part", name)
 
@@ -90,7 +90,7 @@ class SetupController(QObject):
         parts = self._workspace.screen.panel(SETUP_PANEL).parts
         names = [name for name, _ in parts.choices]
         if names:
-            self.choose_part(names[(names.index(parts.shown) + 1) % len(names)])
+            self.choose_attention_kind(names[(names.index(parts.shown) + 1) % len(names)])
 
     @property
     def can_keep_weights(self) -> bool:
@@ -121,7 +121,7 @@ class SetupController(QObject):
         is_causal = self._workspace.document.get("causal")
         self._workspace.set("causal", not is_causal, is_seen=True)
 
-    def toggle_mode(self) -> None:
+    def toggle_dropout_mode(self) -> None:
         """Toggle between the training and evaluation modes of dropout."""
         trains = self._workspace.document.spec.mode is DropoutMode.TRAIN
         self._workspace.set("mode", DropoutMode.EVAL if trains else DropoutMode.TRAIN)

@@ -204,7 +204,7 @@ def present_setup(
         SettingState(
             setting,
             document.get(setting.name),
-            setting.acts(document.spec),
+            setting.has_effect(document.spec),
             problem := found.get(setting.name),
             describe_remedy(*problem.remedy) if problem and problem.remedy else "",
         )

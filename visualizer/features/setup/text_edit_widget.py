@@ -9,7 +9,7 @@ from PySide6.QtCore import QEvent, QMimeData, QSignalBlocker, Qt, Signal
 from PySide6.QtGui import QTextCursor, QTextOption
 from PySide6.QtWidgets import QPlainTextEdit
 
-from visualizer.documents.open_document import permitted_start, text_length_problem
+from visualizer.documents.open_document import longest_permitted_prefix, text_length_problem
 from visualizer.session.document import find_changed_span
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.input_filters import install_input_filters
@@ -104,7 +104,7 @@ class InputTextEdit(QPlainTextEdit):
         )
         whole = text[:start] + source.text() + text[end:]
         if sentence := text_length_problem(whole):
-            self.textLimitExceeded.emit(sentence, permitted_start(whole))
+            self.textLimitExceeded.emit(sentence, longest_permitted_prefix(whole))
         else:
             with self._adapt_wrap_mode(whole):
                 if (start, end) == (0, len(text)):

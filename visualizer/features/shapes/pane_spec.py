@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def connect(pane: ShapesPane, to: FeatureControllers) -> None:
     """Connect the choice of a stage to show."""
     pane.stageChosen.connect(to.show_stage)
-    to.name_widgets({pane.split_button: "shapes.toggle_split"})
+    to.set_command_tooltips({pane.split_button: "shapes.toggle_split"})
 
 
 PANE = PaneSpec(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.attention.roles import VECTOR_ROLES, Role
-from visualizer.attention.spec import Arrangement, Dtype
+from visualizer.attention.spec import Dtype, HeadArrangement
 from visualizer.explanations.explain import EXPLAINERS
 from visualizer.explanations.phrases import format_shape
 from visualizer.format import format_count, format_size
@@ -46,7 +46,7 @@ class HeadSplit(Struct, frozen=True):
     tokens: int
     heads: int
     d_head: int
-    arrangement: Arrangement
+    arrangement: HeadArrangement
     is_split: bool
 
     @property
@@ -82,7 +82,7 @@ class HeadSplit(Struct, frozen=True):
         if self.heads == 1:
             columns = f"all {self.width} columns" if self.width > 1 else "the only column"
             return f"The only head has {columns}."
-        if self.arrangement is Arrangement.STACKED:
+        if self.arrangement is HeadArrangement.STACKED:
             own = format_count(self.d_head, "column")
             return (
                 f"Each of {self.heads} stacked heads has {own} of its own, {self.width} in total."

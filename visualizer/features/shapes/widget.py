@@ -455,7 +455,7 @@ class ShapeRowButton(QAbstractButton):
         painter.setFont(scaled_font(12))
         painter.setPen(QColor(self._theme.quiet))
         room = self.width() - MARGIN_PX - left
-        met = row.parameter.written if row.parameter else ""
+        met = row.parameter.description if row.parameter else ""
         painter.drawText(QRectF(left, top, room, height), ALIGN_RIGHT, met)
         room -= font_metrics(12).horizontalAdvance(met) + 8 * text_scale()
         symbol = font_metrics(12).elidedText(row.symbol, Qt.TextElideMode.ElideRight, room)

@@ -14,7 +14,7 @@ from visualizer.heatmap.colour_mapping import (
     FORBIDDEN,
     MAX_COLOUR_INDEX,
     colour_image,
-    dark_text_entries,
+    needs_dark_text,
 )
 from visualizer.heatmap.colour_range import find_range, sample_cells
 from visualizer.session.view_options import AUTOMATIC_MAP, DEFAULT_MAP
@@ -225,7 +225,7 @@ def _paint_numbers(
         or high < font_metrics(SMALL_PX).height()
     ):
         return
-    is_light = dark_text_entries(AUTOMATIC_MAP, theme)[chosen]
+    is_light = needs_dark_text(AUTOMATIC_MAP, theme)[chosen]
     for (row, column), value in np.ndenumerate(numbers):
         place = QRectF(box.left() + column * wide, box.top() + row * high, wide, high)
         colour = "#000000" if is_light[row, column] else "#ffffff"

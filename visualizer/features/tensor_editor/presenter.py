@@ -186,7 +186,7 @@ def _table_axes(run: Run, name: str, leading: LeadingIndex) -> tuple[HeatmapAxis
         is_key = column == "key"
         across = visible_tokens(run.labels(leading, "key")) if is_key else numbered_labels(width)
         return HeatmapAxis(row, labels, 1), HeatmapAxis(column, across, 1)
-    height, width = run.trace.spec.own_sizes[name]
+    height, width = run.trace.spec.custom_weight_sizes[name]
     row, column = _WEIGHT_AXES.get(name.removesuffix(BIAS_SUFFIX), ("d_in", "width"))
     columns = HeatmapAxis(column, numbered_labels(width), 1)
     if name.endswith(BIAS_SUFFIX):

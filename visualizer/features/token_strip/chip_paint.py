@@ -43,7 +43,7 @@ MAX_NUMBERED_TOKENS = 24
 """Maximum number of tokens for which a number is shown under each token."""
 
 
-class LabelWidths:
+class LabelWidthCache:
     """Cache of label widths; a long text has many tokens, but few distinct labels."""
 
     def __init__(self) -> None:
@@ -159,7 +159,7 @@ def _paint_backgrounds(
                 inks[at] = theme.on_accent
         return inks
     inks, table = [], colour_mapping.colour_table(weights.map, theme)
-    light = colour_mapping.dark_text_entries(weights.map, theme)
+    light = colour_mapping.needs_dark_text(weights.map, theme)
     entries = weight_colour_indices(weights.values[[token for token, _ in words]], weights)
     for (token, box), entry in zip(words, entries.tolist(), strict=True):
         if weights.forbidden[token]:
@@ -197,7 +197,7 @@ def _chip_colours(weights: TokenWeights, token: int, theme: Theme) -> tuple[str,
     """Return the colour of a token's weight, and a text colour that is readable on it."""
     entry = weight_colour_indices(weights.values[token : token + 1], weights).item()
     fill = QColor(int(colour_mapping.colour_table(weights.map, theme)[entry])).name()
-    is_light = colour_mapping.dark_text_entries(weights.map, theme)[entry]
+    is_light = colour_mapping.needs_dark_text(weights.map, theme)[entry]
     return fill, "#000000" if is_light else "#FFFFFF"
 
 

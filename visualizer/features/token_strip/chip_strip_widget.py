@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QSizePolicy
 
 from visualizer.features.token_strip.chip_paint import (
     MAX_NUMBERED_TOKENS,
-    LabelWidths,
+    LabelWidthCache,
     paint_chip,
     paint_words,
     weight_colour_indices,
@@ -155,7 +155,7 @@ class TokenStrip(ChipScrollArea):
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.tokens = TokenPanel()
-        self._label_widths = LabelWidths()
+        self._label_widths = LabelWidthCache()
         self._widths: list[float] = []
         """Widths of the tokens that have been measured, beginning with the first token."""
         self._line_ends: set[int] = set()
@@ -206,7 +206,7 @@ class TokenStrip(ChipScrollArea):
         self.setAccessibleDescription(told)
         set_accessible_value(self, told or _describe_cursor(tokens))
 
-    def tip(self, token: int) -> str:
+    def tooltip_text(self, token: int) -> str:
         """Return the tooltip of a token: its full text, its number and its weight."""
         tokens = self.tokens
         said = f"{tokens.labels[token]}, token {token + 1:,}"

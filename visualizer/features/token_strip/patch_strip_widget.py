@@ -141,7 +141,7 @@ def _paint_numbers(
     patches: ImagePatches,
     theme: Theme,
 ) -> None:
-    light = colour_mapping.dark_text_entries(weights.map, theme)
+    light = colour_mapping.needs_dark_text(weights.map, theme)
     entries = weight_colour_indices(weights.values, weights)
     painter.setFont(scaled_font(NUMBER_SIZE_PX))
     for token in range(patches.first, patches.tokens):

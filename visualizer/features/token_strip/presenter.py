@@ -18,14 +18,14 @@ from msgspec import Struct
 from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.features.token_strip.token_weight_sums import (
     MAX_GUI_THREAD_WEIGHTS,
-    WeightRequest,
+    WeightSumRequest,
     known_sums,
     read_more_sums,
 )
 from visualizer.format import format_count, shorten
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_cursor import cursor_on, present_cursor
-from visualizer.heatmap.colour_range import AutomaticRange, automatic_range, highest_within
+from visualizer.heatmap.colour_range import AutomaticRange, automatic_range, end_with_tolerance
 from visualizer.language.tokenizers import visible_tokens
 from visualizer.session.cell_address import Cell
 from visualizer.session.pane_spec import PanelSpec, prefetch_only
@@ -195,13 +195,15 @@ def _token_labels(resolved: ResolvedView) -> tuple[str, ...]:
 
 def _cursor_with_step(resolved: ResolvedView, cursor: CellCursor) -> tuple[CellCursor, Cell | None]:
     """Return the cursor and its cell: those of the pointer or, without one, of the current step."""
-    cell, step_cell = resolved.pointed, resolved.step_cell
+    cell, step_cell = resolved.hovered_or_pinned, resolved.step_cell
     if cell is None and step_cell and resolved.view.playhead.grain is not StepSize.STAGE:
         return cursor_on(resolved, step_cell, None), step_cell
     return cursor, cell
 
 
-def _weight_request(resolved: ResolvedView, cursor: CellCursor, cell: Cell | None) -> WeightRequest:
+def _weight_request(
+    resolved: ResolvedView, cursor: CellCursor, cell: Cell | None
+) -> WeightSumRequest:
     """Return the request for the weights to show.
 
     Parameters
@@ -219,7 +221,9 @@ def _weight_request(resolved: ResolvedView, cursor: CellCursor, cell: Cell | Non
     if head is None and run.patches:
         head = resolved.caption_head  # a click shows the same head as pointing at a patch
     stage, is_selection = resolved.weights_stage(cell), bool(selection.chosen)
-    return WeightRequest(run.trace, stage, resolved.leading, head, subjects, is_selection, is_query)
+    return WeightSumRequest(
+        run.trace, stage, resolved.leading, head, subjects, is_selection, is_query
+    )
 
 
 def cell_of_token(resolved: ResolvedView, token: int) -> Cell | None:
@@ -257,13 +261,13 @@ def _describe_role(run: Run, role: TokenRole) -> str:
     return f"These are the {here}. The {there} are different tokens; see the heatmaps."
 
 
-def _has_weights(resolved: ResolvedView, request: WeightRequest) -> bool:
+def _has_weights(resolved: ResolvedView, request: WeightSumRequest) -> bool:
     """Return whether there are weights to show."""
     is_square = resolved.run.has_same_keys
     return bool(request.subjects) and is_square and not _is_hidden(resolved, request)
 
 
-def _is_hidden(resolved: ResolvedView, request: WeightRequest) -> bool:
+def _is_hidden(resolved: ResolvedView, request: WeightSumRequest) -> bool:
     """Return whether the weights are hidden for a prediction or not reached by playback yet."""
     last = len(_token_labels(resolved)) - 1
     # Of all rows, playback reaches the last one last.
@@ -272,7 +276,7 @@ def _is_hidden(resolved: ResolvedView, request: WeightRequest) -> bool:
     return request.stage in resolved.hidden_stages or resolved.is_computed_later(cell)
 
 
-def _present_weights(resolved: ResolvedView, request: WeightRequest) -> TokenWeights | None:
+def _present_weights(resolved: ResolvedView, request: WeightSumRequest) -> TokenWeights | None:
     """Return the weights that are known so far, or None if no weights are known."""
     sums = known_sums(request)
     if sums is None:
@@ -291,7 +295,7 @@ def _present_weights(resolved: ResolvedView, request: WeightRequest) -> TokenWei
         known = known if request.are_queries else range(sums.read)
     qualifier = request.trace.weights_qualifier(request.stage)
     return TokenWeights(
-        values, forbidden, *colours, says, known, qualifier, largest > highest_within(high)
+        values, forbidden, *colours, says, known, qualifier, largest > end_with_tolerance(high)
     )
 
 
@@ -309,7 +313,7 @@ def _panel_range(
     return automatic_range(shown, [leading], stage * is_weights, is_weights and low >= 0)
 
 
-def _describe_weights(labels: tuple[str, ...], request: WeightRequest) -> str:
+def _describe_weights(labels: tuple[str, ...], request: WeightSumRequest) -> str:
     count, trace, is_query = len(request.subjects), request.trace, request.are_queries
     few = sorted(request.subjects) if count <= MAX_NAMED_TOKENS else []
     names = [f"<b>{escape(shorten(labels[at]))}</b>" for at in few]

@@ -32,7 +32,7 @@ KEY_BLOCK_SIZE = 2048
 """Number of keys per block; selected keys in the same block are read together."""
 
 
-class WeightRequest(Struct, frozen=True):
+class WeightSumRequest(Struct, frozen=True):
     """A request for sums of weights.
 
     Parameters
@@ -133,7 +133,7 @@ class _SumAccumulator:
     It holds no reference to the trace, because it is cached for the lifetime of the trace.
     """
 
-    def __init__(self, request: WeightRequest) -> None:
+    def __init__(self, request: WeightSumRequest) -> None:
         queries, keys = request.trace.sides
         self._subjects = np.array(sorted(request.subjects))
         self._values = np.zeros(keys if request.are_queries else queries)
@@ -143,7 +143,7 @@ class _SumAccumulator:
         self._read = 0
         self.known = self._snapshot_sums()
 
-    def read_more(self, request: WeightRequest, is_over: Callable[[], bool]) -> None:
+    def read_more(self, request: WeightSumRequest, is_over: Callable[[], bool]) -> None:
         """Read at least one band, and further bands until `is_over()`.
 
         The request must be the one that was passed to the constructor.
@@ -166,14 +166,14 @@ class _SumAccumulator:
                 forbidden[:] = False
         return WeightSums(values, forbidden, self._read, self._rows)
 
-    def _add_rows(self, request: WeightRequest, band: slice) -> None:
+    def _add_rows(self, request: WeightSumRequest, band: slice) -> None:
         """Add the rows of the selected queries in a band."""
         rows = self._subjects[band]
         self._values += request.read_rows(rows).sum(axis=0, dtype=np.float64)
         allowed = request.allowed(rows, slice(None))
         self._forbidden &= False if allowed is None else ~allowed.any(axis=0)
 
-    def _add_columns(self, request: WeightRequest, rows: slice) -> None:
+    def _add_columns(self, request: WeightSumRequest, rows: slice) -> None:
         """Add the weights of the selected keys in a band of rows."""
         self._forbidden[rows] = True
         for span, among in _group_keys(self._subjects):
@@ -196,7 +196,7 @@ def _group_keys(keys: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
 _CACHED_SUMS: WeakKeyDictionary[Trace, OrderedDict[Hashable, _SumAccumulator]] = WeakKeyDictionary()
 
 
-def known_sums(request: WeightRequest) -> WeightSums | None:
+def known_sums(request: WeightSumRequest) -> WeightSums | None:
     """Return the sums known so far, or None if there are none; for short texts, all are known."""
     if not request.is_long:
         sums = _SumAccumulator(request)
@@ -207,7 +207,7 @@ def known_sums(request: WeightRequest) -> WeightSums | None:
     return in_parts.known if in_parts and in_parts.known.read else None
 
 
-def read_more_sums(request: WeightRequest, is_over: Callable[[], bool]) -> None:
+def read_more_sums(request: WeightSumRequest, is_over: Callable[[], bool]) -> None:
     """Read more of the sums of a long text until `is_over()`; called on the worker."""
     kept = _CACHED_SUMS.setdefault(request.trace, OrderedDict())
     sums = kept.pop(request.key, None) or _SumAccumulator(request)

@@ -30,7 +30,7 @@ class StageColourLimits(Struct, frozen=True):
     is_signed: bool
 
 
-class StageChoice(Struct, frozen=True):
+class StageVisibility(Struct, frozen=True):
     """A stage, and whether its panels are shown."""
 
     stage: str
@@ -62,7 +62,7 @@ class ViewControlsPanel(Struct, frozen=True):
     """
 
     is_flow: bool = False
-    stages: tuple[StageChoice, ...] = ()
+    stages: tuple[StageVisibility, ...] = ()
     heads: tuple[bool, ...] = ()
     folds: frozenset[HeadAggregate] = frozenset()
     lens: WeightTransform = WeightTransform.PLAIN
@@ -84,7 +84,7 @@ def present_view_controls(resolved: ResolvedView, board: Board) -> ViewControlsP
     return ViewControlsPanel(
         resolved.flow is not None,
         tuple(
-            StageChoice(stage.name, stage.title, stage.name in resolved.stages)
+            StageVisibility(stage.name, stage.title, stage.name in resolved.stages)
             for stage in resolved.run.trace.stages
         ),
         heads,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QMouseEvent
 
-    from visualizer.features.view_bar.presenter import StageChoice
+    from visualizer.features.view_bar.presenter import StageVisibility
     from visualizer.session.screen import Screen
 
 BAR_HEIGHT_PX = 26
@@ -161,7 +161,7 @@ class ViewBar(OverflowRow):
         self.range.setToolTip(plain_tooltip(panel.range_description))
         self.range.setAccessibleDescription(panel.range_description)
         are_several = count > 1 and not panel.is_flow  # on the flow board, tabs choose the head
-        self.set_all_wanted(
+        self.set_all_available(
             {
                 self.stages_button: count > 0 and not panel.is_flow,
                 self.chips: are_several and count <= MAX_HEAD_CHIPS,
@@ -249,7 +249,7 @@ class ViewBar(OverflowRow):
     def _emit_stage_toggled(self) -> None:
         action = self.sender()
         assert isinstance(action, QAction)
-        stage: StageChoice = action.data()
+        stage: StageVisibility = action.data()
         action.setChecked(stage.is_shown)  # unchanged until the next screen
         self.stageToggled.emit(stage.stage)
 

@@ -24,7 +24,7 @@ from visualizer.heatmap.panel_margins import (
     MAX_LABEL_PX,
     footer_height,
     label_height,
-    min_column_head_width,
+    min_column_header_width,
     notes_height,
     widest_label_width,
 )
@@ -50,7 +50,7 @@ def cells_per_side(board: Board, width: float, height: float, pixel_ratio: float
     """
     side = 0.0
     if board.columns:
-        placing = LayerPlacement(board, width, height, pixel_ratio, math.inf)
+        placing = LayerLayoutBuilder(board, width, height, pixel_ratio, math.inf)
         placing.notes = MAX_NOTE_LINES * 16 * text_scale()
         label = min(widest_label_width(placing.first.columns.labels), MAX_LABEL_PX * text_scale())
         side = min(placing.share, placing.panel_side(len(board.columns[0]), label))
@@ -67,11 +67,11 @@ def lay_out_layers(
     """Lay out the panels of a board in a view of the given size and device pixel ratio."""
     if not board.columns:
         return BoardLayout((), 0, 0, 0)
-    layout = LayerPlacement(board, width, height, pixel_ratio, largest_cell).create_layout()
+    layout = LayerLayoutBuilder(board, width, height, pixel_ratio, largest_cell).create_layout()
     return replace(layout, room=cells_per_side(board, width, height, pixel_ratio))
 
 
-class LayerPlacement:
+class LayerLayoutBuilder:
     """Computes the layout of a board."""
 
     def __init__(
@@ -85,7 +85,7 @@ class LayerPlacement:
         self.gutter = max(64 * self.scale, widest + 14)
         # The label of the first row may be higher than the row, but must not touch the layer name.
         self.notes = max(notes_height(one) for one in board.heatmaps) + NAME_GAP_PX * self.scale
-        self.minimum_value = max(min_column_head_width(one) for one in board.heatmaps)
+        self.minimum_value = max(min_column_header_width(one) for one in board.heatmaps)
         self.share = (width - self.gutter - 2 * MARGIN + GAP) / len(board.columns) - GAP - 8
 
     def panel_side(self, layers: int, label: float) -> float:

@@ -66,7 +66,7 @@ class LabAttentionPanel(Struct, frozen=True, eq=False):
 def present_attention(
     result: ProbeResult | None,
     model: ModelKind,
-    pointing: LabCellPointer,
+    pointing: LabCellSelection,
     room: int = 256,
     colouring: ColourOptions | None = None,
     before: LabAttentionPanel | None = None,
@@ -233,25 +233,25 @@ def max_pool(weights: np.ndarray, block: int) -> np.ndarray:
     return np.asarray(np.maximum.reduceat(rows, starts, axis=-1))
 
 
-class LabCellPointer(Struct, frozen=True):
+class LabCellSelection(Struct, frozen=True):
     """The hovered and the pinned cell."""
 
     hovered: Cell | None = None
     pinned: Cell | None = None
 
-    def hover(self, cell: Cell | None) -> LabCellPointer:
+    def hover(self, cell: Cell | None) -> LabCellSelection:
         return replace(self, hovered=cell)
 
-    def pin(self, cell: Cell | None) -> LabCellPointer:
+    def pin(self, cell: Cell | None) -> LabCellSelection:
         """Pin a cell, or unpin it if it is already pinned."""
         return replace(self, pinned=None if cell == self.pinned else cell)
 
-    def move_pin(self, board: Board, down: int, right: int) -> LabCellPointer:
+    def move_pin(self, board: Board, down: int, right: int) -> LabCellSelection:
         """Move the pin, possibly into the next layer or head; without a pin, pin the first cell."""
-        return LabCellPointer(pinned=move_cursor(board, self.pinned, down, right))
+        return LabCellSelection(pinned=move_cursor(board, self.pinned, down, right))
 
 
-def create_cell_cursor(result: ProbeResult, board: Board, pointing: LabCellPointer) -> CellCursor:
+def create_cell_cursor(result: ProbeResult, board: Board, pointing: LabCellSelection) -> CellCursor:
     """Return the cursor for all panels; cells that the current text does not have are omitted."""
     hovered, pinned = (
         strongest_cell(result, board, cell) if cell and _panel_of(board, cell) else None

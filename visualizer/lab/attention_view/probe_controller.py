@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.lab.controller import LabStateController
-    from visualizer.lab.screen_presenter import LabViewState
+    from visualizer.lab.screen_presenter import ProbeSelection
     from visualizer.language.wire_format import Message
 
 REQUEST_PAUSE_MS = 150
@@ -34,11 +34,11 @@ class ProbeFailure(Struct, frozen=True):
         Whether the text is the cause; the model then cannot be run on it at any step.
     """
 
-    view: LabViewState
+    view: ProbeSelection
     sentence: str
     is_text_error: bool
 
-    def applies_to(self, view: LabViewState) -> bool:
+    def applies_to(self, view: ProbeSelection) -> bool:
         return view.probe == self.view.probe and (self.is_text_error or view.step == self.view.step)
 
 
@@ -63,7 +63,7 @@ class ProbeController(QObject):
         self._is_own_run = False
         """Whether the folder may be written to; true if the run is listed or was trained here."""
         self._cache: OrderedDict[tuple[int, str], ProbeResult] = OrderedDict()
-        self._pending_view: LabViewState | None = None
+        self._pending_view: ProbeSelection | None = None
         """The view of the pending request."""
         self._must_request = False
         self._rest_timer = QTimer(self, singleShot=True, interval=REQUEST_PAUSE_MS)
@@ -75,10 +75,10 @@ class ProbeController(QObject):
         """Whether the result of the selected step is pending."""
         step = self._lab.view.step
         is_shown = step is None or (self.result is not None and self.result.step == step)
-        return not (is_shown or self.refused)
+        return not (is_shown or self.refusal_reason)
 
     @property
-    def refused(self) -> str:
+    def refusal_reason(self) -> str:
         """The reason why the current view cannot be shown; empty if no reason is known."""
         refusal = self._refusal
         return refusal.sentence if refusal and refusal.applies_to(self._lab.view) else ""
@@ -88,7 +88,7 @@ class ProbeController(QObject):
         """The text of the result that is still shown although the probe has changed, or ""."""
         run, probe = self._lab.run, self._lab.view.probe
         is_left = bool(probe) and self.result is not None and self.text != probe
-        return self.text if is_left and run and (self.refused or not run.is_open) else ""
+        return self.text if is_left and run and (self.refusal_reason or not run.is_open) else ""
 
     def show_or_request_result(self) -> None:
         """Show the result of the selected step, or request it."""
@@ -117,7 +117,7 @@ class ProbeController(QObject):
 
     def _can_request(self, phase: RunPhase) -> bool:
         view = self._lab.view
-        if self._pending_view or self._rest_timer.isActive() or self.refused:
+        if self._pending_view or self._rest_timer.isActive() or self.refusal_reason:
             return False
         # A request would restart the process, so only new results are requested.
         if phase is RunPhase.STOPPED:
@@ -125,11 +125,13 @@ class ProbeController(QObject):
             return self._must_request or view.step is not None or view.probe != known
         return self._lab.run is not None and self._lab.run.is_open
 
-    def _request(self, view: LabViewState) -> None:
+    def _request(self, view: ProbeSelection) -> None:
         self._pending_view = view
-        self._lab.ask("read", partial(self._on_answer, view), text=view.probe, step=view.step)
+        self._lab.send_request(
+            "read", partial(self._on_answer, view), text=view.probe, step=view.step
+        )
 
-    def _on_answer(self, requested_view: LabViewState, message: Message) -> None:
+    def _on_answer(self, requested_view: ProbeSelection, message: Message) -> None:
         if requested_view is not self._pending_view:
             return
         self._pending_view, self._must_request = None, False

@@ -47,7 +47,11 @@ class LabAttentionView(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.notices, self.board, self.description_label = PlainLabel(), LayerBoard(), PlainLabel()
+        self.notices, self.board, self.description_label = (
+            PlainLabel(),
+            LayerBoardView(),
+            PlainLabel(),
+        )
         self.notices.setWordWrap(True)
         self.notices.setProperty("role", "notice")
         self.description_label.setProperty("role", "quiet")
@@ -82,7 +86,7 @@ class LabAttentionView(QWidget):
             announce(self.board, panel.description, Politeness.Assertive)
 
 
-class LayerBoard(BoardView):
+class LayerBoardView(BoardView):
     """The heatmaps of all layers and heads; a double click or the Enter key opens a layer."""
 
     layerRequested = Signal(int, int)

@@ -77,21 +77,21 @@ class PlotLabel(Struct, frozen=True):
     line: float
 
 
-def place_gap_labels(inner: QRectF, plot: LossPlot) -> list[PlotLabel]:
+def place_gap_labels(plot_area: QRectF, plot: LossPlot) -> list[PlotLabel]:
     """Place the labels of gaps at the top, next to the lines of the gaps."""
     labels = []
     for at, each in enumerate(plot.loss_gaps):
-        x = inner.left() + float(plot.x.share(each.step)) * inner.width()
-        box = _label_box(inner, each.description).translated(0, at * font_metrics(12).height())
-        box.moveLeft(x - LABEL_GAP - box.width() if x > inner.center().x() else x + LABEL_GAP)
-        box.moveLeft(max(inner.left(), min(box.left(), inner.right() - box.width())))
-        if box.bottom() <= inner.bottom():
+        x = plot_area.left() + float(plot.x.share(each.step)) * plot_area.width()
+        box = _label_box(plot_area, each.description).translated(0, at * font_metrics(12).height())
+        box.moveLeft(x - LABEL_GAP - box.width() if x > plot_area.center().x() else x + LABEL_GAP)
+        box.moveLeft(max(plot_area.left(), min(box.left(), plot_area.right() - box.width())))
+        if box.bottom() <= plot_area.bottom():
             labels.append(PlotLabel(each.description, box, x))
     return labels
 
 
 def place_reference_labels(
-    inner: QRectF, plot: LossPlot, taken: Sequence[PlotLabel] = ()
+    plot_area: QRectF, plot: LossPlot, taken: Sequence[PlotLabel] = ()
 ) -> list[PlotLabel]:
     """Place the labels of reference losses on the right, as close to their lines as possible.
 
@@ -100,27 +100,29 @@ def place_reference_labels(
     """
     height = font_metrics(12).height()
     ys = (
-        inner.bottom()
-        - plot.y.share(np.array([one.loss for one in plot.reference_losses])) * inner.height()
+        plot_area.bottom()
+        - plot.y.share(np.array([one.loss for one in plot.reference_losses])) * plot_area.height()
     )
     named = list(zip(ys.tolist(), plot.reference_losses, strict=True))
     named.sort(key=lambda each: each[0])
     texts = [f"{one.name} {format_number(one.loss, 2)}" for _, one in named]
-    boxes = [_label_box(inner, text) for text in texts]
-    left = min((inner.right() - box.width() for box in boxes), default=inner.right())
-    low = max((each.box.bottom() for each in taken if each.box.right() > left), default=inner.top())
-    count = min(len(boxes), max(0, int((inner.bottom() - low) / height)))
+    boxes = [_label_box(plot_area, text) for text in texts]
+    left = min((plot_area.right() - box.width() for box in boxes), default=plot_area.right())
+    low = max(
+        (each.box.bottom() for each in taken if each.box.right() > left), default=plot_area.top()
+    )
+    count = min(len(boxes), max(0, int((plot_area.bottom() - low) / height)))
     labelled = range(len(boxes) - count, len(boxes))
     preferred = [named[at][0] - height / 2 for at in labelled]
-    tops = spread_boxes(preferred, height, low, inner.bottom())
+    tops = spread_boxes(preferred, height, low, plot_area.bottom())
     for at, top in zip(labelled, tops, strict=True):
-        boxes[at].moveTopRight(QPointF(inner.right(), top))
+        boxes[at].moveTopRight(QPointF(plot_area.right(), top))
     return [PlotLabel(texts[at], boxes[at], named[at][0]) for at in labelled]
 
 
-def _label_box(inner: QRectF, text: str) -> QRectF:
-    wide = min(font_metrics(12).horizontalAdvance(text) + 2 * LABEL_PADDING, inner.width())
-    return QRectF(inner.left(), inner.top(), wide, font_metrics(12).height())
+def _label_box(plot_area: QRectF, text: str) -> QRectF:
+    wide = min(font_metrics(12).horizontalAdvance(text) + 2 * LABEL_PADDING, plot_area.width())
+    return QRectF(plot_area.left(), plot_area.top(), wide, font_metrics(12).height())
 
 
 MARGIN_PX, TICK_PX, DOT_RADIUS_PX = 12, 4, 2.6
@@ -168,7 +170,7 @@ class LossChart:
     # ------------------------------------------------------------------ geometry
 
     @property
-    def inner(self) -> QRectF:
+    def plot_area(self) -> QRectF:
         """The area between the axes, in pixels."""
         corners = (self.box.mapViewToScene(QPointF(*share)) for share in ((0, 1), (1, 0)))
         return QRectF(*corners)
@@ -193,12 +195,12 @@ class LossChart:
         self._plot, self._theme, self._plot_items = plot, theme, []
         self.view.setBackground(theme.paper)
         self._draw_axes()
-        inner = self.inner
-        self.line_items = [self._draw_line(line, inner.width()) for line in plot.lines]
-        self._draw_stops(inner)
-        self._draw_labels(inner)
+        plot_area = self.plot_area
+        self.line_items = [self._draw_line(line, plot_area.width()) for line in plot.lines]
+        self._draw_stops(plot_area)
+        self._draw_labels(plot_area)
         if plot.shown_step is not None:
-            self._draw_shown_step(plot.shown_step, inner)
+            self._draw_shown_step(plot.shown_step, plot_area)
 
     def _add_item(self, item: Any) -> Any:
         """Add an item to the plot area; it is removed when the next plot is drawn."""
@@ -228,9 +230,9 @@ class LossChart:
         self.x.setTicks([[(float(plot.x.share(each.value)), each.label) for each in plot.x.ticks]])
         self.y.setTicks([list(_grid_lines(plot, 0.9 * line / place.height()))])
 
-    def _draw_stops(self, inner: QRectF) -> None:
+    def _draw_stops(self, plot_area: QRectF) -> None:
         """Mark the saved steps on the axis; marks at the same position are drawn only once."""
-        width, height = max(1.0, inner.width()), max(1.0, inner.height())
+        width, height = max(1.0, plot_area.width()), max(1.0, plot_area.height())
         shares = unique_sorted(np.round(self._plot.x.share(self._plot.stops) * width)) / width
         self._add_item(pg.VTickGroup(shares, [0, TICK_PX / height], _make_pen(self._theme.accent)))
 
@@ -241,7 +243,7 @@ class LossChart:
         if line.role is LossLineRole.EACH:  # opaque, so that crossing lines are not darker
             colour = mix_with_background(colour, self._theme.paper)
         is_drawn = np.isfinite(ys)
-        length = np.nansum(np.abs(np.diff(ys))) * self.inner.height()
+        length = np.nansum(np.abs(np.diff(ys))) * self.plot_area.height()
         pen = _make_pen(
             colour, 1 if length > MIN_FILLING_WIDTHS * width else LINE_WIDTHS[line.role]
         )
@@ -264,19 +266,19 @@ class LossChart:
             )
             self._add_item(dots)
 
-    def _draw_labels(self, inner: QRectF) -> None:
+    def _draw_labels(self, plot_area: QRectF) -> None:
         """Draw the lines at reference losses and gaps, and label each line on a background."""
         plot, theme = self._plot, self._theme
         ground = QColor(theme.paper)
         ground.setAlphaF(0.85)
-        broken = place_gap_labels(inner, plot)
+        broken = place_gap_labels(plot_area, plot)
         ys = [float(plot.y.share(one.loss)) for one in plot.reference_losses]
         xs = [float(plot.x.share(one.step)) for one in plot.loss_gaps]
         for colour, lines, words in (
             (
                 theme.quiet,
                 [([0, 1], [y, y]) for y in ys],
-                place_reference_labels(inner, plot, broken),
+                place_reference_labels(plot_area, plot, broken),
             ),
             (theme.warning, [([x, x], [0, 1]) for x in xs], broken),
         ):
@@ -289,14 +291,14 @@ class LossChart:
                     each.text, each.box.adjusted(LABEL_PADDING, 0, -LABEL_PADDING, 0), colour
                 )
 
-    def _draw_shown_step(self, shown_step: int, inner: QRectF) -> None:
+    def _draw_shown_step(self, shown_step: int, plot_area: QRectF) -> None:
         """Draw a line at the selected step, and its number over the axis labels."""
         theme, words, (line, wide) = self._theme, f"{shown_step:,}", _text_metrics()
         pen = _make_pen(theme.accent, 2 * theme.stroke)
         self._add_item(pg.InfiniteLine(float(self._plot.x.share(shown_step)), 90, pen)).setZValue(
             OVERLAY_Z
         )
-        box = QRectF(0, inner.bottom() + TICK_PX, wide(words) + 10, line + 2)
+        box = QRectF(0, plot_area.bottom() + TICK_PX, wide(words) + 10, line + 2)
         left = self.line_position(shown_step).x() - box.width() / 2
         box.moveLeft(min(max(left, 0), self.view.width() - box.width()))
         self._draw_background(box, theme.accent, radius=3 * text_scale())
@@ -328,7 +330,7 @@ class LossChart:
         left = at + READOUT_DISTANCE_PX
         if left + wide > self.view.width() - 2:
             left = at - READOUT_DISTANCE_PX - wide
-        readout.setPos(max(left, 2), self.inner.top() + 4)
+        readout.setPos(max(left, 2), self.plot_area.top() + 4)
         self._hover_items, self.readout_item = [across, rings, readout], readout
 
     # ------------------------------------------------------------------ words

@@ -19,7 +19,7 @@ from visualizer.lab.loss_plot.widget import SMOOTHING_STRENGTHS
 
 if TYPE_CHECKING:
     from visualizer.lab.controller import LabStateController
-    from visualizer.lab.loss_plot.widget import PlotPane
+    from visualizer.lab.loss_plot.widget import LossPlotPane
     from visualizer.lab.runs.controller import RunController
     from visualizer.widgets.theme import Theme
 
@@ -31,7 +31,7 @@ class LossPlotController(QObject):
     """Emitted when the plot's options have changed."""
 
     def __init__(
-        self, lab: LabStateController, run_controller: RunController, pane: PlotPane
+        self, lab: LabStateController, run_controller: RunController, pane: LossPlotPane
     ) -> None:
         super().__init__(lab)
         self._lab, self._run_controller, self._pane = lab, run_controller, pane

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from visualizer.lab.loss_plot.smoothing import SmoothedLosses
-    from visualizer.lab.training.recorded_losses import LossHistory
+    from visualizer.lab.training.loss_history import LossHistory
 
 EMPTY_MESSAGE = "Losses appear here during training."
 LOSS, STEP = "loss (nats per token)", "step"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from visualizer.lab.loss_plot.model import LossCurve, PlotOptions, ReferenceLoss
-    from visualizer.lab.training.recorded_losses import LossHistory
+    from visualizer.lab.training.loss_history import LossHistory
 
 
 def present_plot(
@@ -82,7 +82,7 @@ def _smooth_losses(
     losses: LossHistory, options: PlotOptions, before: LossPlot | None
 ) -> SmoothedLosses:
     earlier = before.smoothed_losses if before else ()
-    extended = (one for one in earlier if losses.extends(one.losses))
+    extended = (one for one in earlier if losses.is_extension_of(one.losses))
     return smooth_losses(losses, options.smoothing, next(extended, None))
 
 

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from visualizer.lab.training.recorded_losses import GrowingArray
+from visualizer.lab.training.loss_history import GrowingArray
 
 if TYPE_CHECKING:
-    from visualizer.lab.training.recorded_losses import LossHistory
+    from visualizer.lab.training.loss_history import LossHistory
 
 MAX_BLOCK_EXPONENT = 100.0
 """Maximum exponent of e in a block of the average, so that sums do not overflow float64."""
@@ -62,7 +62,7 @@ def smooth_losses(
         An earlier result; if the losses extend those of this result, only the new ones are
         smoothed.
     """
-    if before is None or before.strength != strength or not losses.extends(before.losses):
+    if before is None or before.strength != strength or not losses.is_extension_of(before.losses):
         values = GrowingArray.of((), capacity=losses.capacity)
         before = SmoothedLosses(losses, strength, 0.0, 0.0, values)
     new = losses.training[len(before.values) :]

@@ -183,7 +183,7 @@ class LossPlotView(QWidget):
     def _update_pointer(self, at: QPointF) -> None:
         chart, is_near = self.chart, False
         if chart:
-            is_near = chart.inner.adjusted(-8, 0, 8, 8).contains(at - chart.view.pos())
+            is_near = chart.plot_area.adjusted(-8, 0, 8, 8).contains(at - chart.view.pos())
         self._hovered_point = at if is_near or self._is_dragging else None
         if self._is_dragging:
             self._pick_step(self._selectable_step_at(at))
@@ -241,7 +241,7 @@ SMOOTHING_STRENGTHS = (0.0, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 0.995, 0.998, 0.999
 AXIS_LABELS = {"losses": "Log loss", "steps": "Log steps"}
 
 
-class PlotPane(QWidget):
+class LossPlotPane(QWidget):
     """The plot, with its controls above it."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping

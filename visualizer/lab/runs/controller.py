@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 
 from visualizer.errors import InputError
 from visualizer.lab.runs import store
-from visualizer.lab.training import detached_controller
+from visualizer.lab.training import background_controller
 from visualizer.lab.training.run_state import RunPhase
 from visualizer.language.run_folder import RunFolder
 from visualizer.session.newest_request_worker import NewestRequestWorker
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from visualizer.lab.controller import LabStateController
     from visualizer.lab.runs.widget import RunsPane
-    from visualizer.lab.training.recorded_losses import LossHistory
+    from visualizer.lab.training.loss_history import LossHistory
 
 
 def ask_stop_training(
@@ -139,13 +139,13 @@ class RunController(QObject):
     def _save_last_run(self) -> None:
         run = self._lab.run
         if run and run.folder.parent == self._lab.runs_folder:
-            app_settings.save_last_run(run.name)
+            app_settings.save_last_lab_run(run.name)
 
     def _update_background_runs(self) -> None:
         own = self._lab.run.folder if self._lab.run else None
         others = (run for run in self.runs if run.folder != own)
         self.training_runs = frozenset(
-            run.name for run in others if detached_controller.is_training(run.folder)
+            run.name for run in others if background_controller.is_training(run.folder)
         )
         if bool(self.training_runs) != self._watch_timer.isActive():
             (self._watch_timer.start if self.training_runs else self._watch_timer.stop)()
@@ -159,9 +159,9 @@ class RunController(QObject):
         """Stop reading and checking runs; pending deletions are still completed."""
         self._watch_timer.stop()
         self._is_closed.set()
-        self._worker.leave()
+        self._worker.abandon()
         pending = tuple(self._pending_deletions)
-        self._deleter.leave(partial(_delete_all, pending) if pending else None)
+        self._deleter.abandon(partial(_delete_all, pending) if pending else None)
 
     # ------------------------------------------------------------------ opening and leaving
 
@@ -206,9 +206,9 @@ class RunController(QObject):
 
     def open_selected(self) -> None:
         if self._pane.selected_run:
-            self.open_name(self._pane.selected_run)
+            self.open_run_named(self._pane.selected_run)
 
-    def open_name(self, name: str) -> None:
+    def open_run_named(self, name: str) -> None:
         self.open_folder(self._lab.runs_folder / name)
 
     def open_folder(self, folder: Path | str) -> None:
@@ -274,10 +274,10 @@ class RunController(QObject):
         """Rename a run, unless it is in use."""
         folder = self._lab.runs_folder / name
         try:
-            self._check_unused(folder, "renamed")
+            self._check_not_in_use(folder, "renamed")
             store.rename_run(folder, other)
-            if app_settings.load_last_run() == name:
-                app_settings.save_last_run(other.strip())
+            if app_settings.load_last_lab_run() == name:
+                app_settings.save_last_lab_run(other.strip())
             if name in self.overlaid_runs:
                 self.overlaid_runs[other.strip()] = self.overlaid_runs.pop(name)
             elif name in self._pending_overlays:
@@ -295,7 +295,7 @@ class RunController(QObject):
     def delete_run(self, name: str, *_: object) -> None:
         folder = self._lab.runs_folder / name
         try:
-            self._check_unused(folder, "deleted")
+            self._check_not_in_use(folder, "deleted")
         except InputError as refused:
             self.messageReported.emit(refused.sentence)
         else:
@@ -316,12 +316,12 @@ class RunController(QObject):
         self._delete_next()
         self.refresh_runs()
 
-    def _check_unused(self, folder: Path, done: str) -> None:
+    def _check_not_in_use(self, folder: Path, done: str) -> None:
         run = self._lab.run
         if run and run.folder == folder:
             sentence = f"“{folder.name}” is open and cannot be {done}. Open another run first."
             raise InputError("folder", sentence)
-        if detached_controller.is_training(folder):
+        if background_controller.is_training(folder):
             sentence = f"“{folder.name}” is training in the background. Open and stop it first."
             raise InputError("folder", sentence)
 

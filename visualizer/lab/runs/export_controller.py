@@ -39,7 +39,7 @@ class RunExportController(QObject):
         super().__init__(window)
         self._lab, self._window = lab, window
         self.film_controller = TrainingFilmController(lab, self)
-        self.film_controller.said.connect(self.messageReported)
+        self.film_controller.messageReported.connect(self.messageReported)
         self.film_controller.refused.connect(self.messageReported)
         self.film_controller.progressReported.connect(self._show_progress)
         self.progress = ExportProgressController(self.film_controller, self)
@@ -68,7 +68,7 @@ class RunExportController(QObject):
             ask_save_path(self._window, title, Path.home() / f"{run.name}-{name}", kinds, then)
 
     def save_weights_to(self, name: str) -> None:
-        self._lab.ask(
+        self._lab.send_request(
             "save", partial(self._on_saved, Path(name)), path=name, step=self._lab.view.step
         )
 

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.errors import InputError, system_error_reason
-from visualizer.lab.training.recorded_losses import LossHistory
+from visualizer.lab.training.loss_history import LossHistory
 from visualizer.language.loss_log import EMPTY_ROWS, MAX_FILE_BYTES, loss_curves, parse_tables
 from visualizer.language.run_folder import RunFolder, choose_probe_text
 from visualizer.storage.atomic_file import write_atomically
@@ -55,7 +55,7 @@ def list_runs(home: Path) -> tuple[StoredRun, ...]:
 
 def _last_change(folder: Path) -> float:
     found = [0.0]
-    for file in (RunFolder(folder).losses, RunFolder(folder).metadata_file):
+    for file in (RunFolder(folder).losses_file, RunFolder(folder).metadata_file):
         with suppress(OSError):  # the run may just have been deleted
             found.append(file.stat().st_mtime)
     return max(found)
@@ -128,14 +128,14 @@ def store_probe(folder: Path, text: str) -> None:
     """Store the last probe of a run, unless its folder cannot be written to."""
     if text and RunFolder(folder).metadata_file.is_file():
         with suppress(InputError):
-            probe = RunFolder(folder).probe
+            probe = RunFolder(folder).probe_file
             write_atomically(probe, lambda file: file.write(text.encode()), waits_for_disk=False)
 
 
 def stored_probe(folder: Path) -> str:
     """Return the last probe of a run, or "" if it is missing or invalid."""
     try:
-        return RunFolder(folder).probe.read_bytes(MAX_PROBE_BYTES).decode()
+        return RunFolder(folder).probe_file.read_bytes(MAX_PROBE_BYTES).decode()
     except (OSError, UnicodeDecodeError):
         return ""
 
@@ -154,7 +154,7 @@ def read_losses(folder: Path, pause: Callable[[], None] = lambda: None) -> LossH
         If the losses cannot be read.
     """
     try:
-        with TextIOWrapper(RunFolder(folder).losses.open(MAX_FILE_BYTES), "utf-8") as lines:
+        with TextIOWrapper(RunFolder(folder).losses_file.open(MAX_FILE_BYTES), "utf-8") as lines:
             parts = [EMPTY_ROWS]
             for table in parse_tables(lines):
                 parts.append(table)

@@ -66,7 +66,7 @@ def present_settings(
 def _setting_state(
     setting: Setting, settings: TrainingSettings, problem: Problem | InputError | None, locked: str
 ) -> SettingState:
-    has_effect = setting.acts(settings)
+    has_effect = setting.has_effect(settings)
     is_enabled = has_effect and (not locked or setting.name in SETTINGS_OF_OPEN_RUN)
     remedy = problem.remedy if problem else None
     # A remedy that changes a locked setting could not be applied.

@@ -68,7 +68,7 @@ class TextPreviewController(QObject):
 
     def close(self) -> None:
         """Stop reading."""
-        self._worker.leave()
+        self._worker.abandon()
 
 
 def _read_sample(settings: TrainingSettings) -> tuple[TrainingSettings, str | InputError]:

@@ -17,7 +17,7 @@ from visualizer.format import format_number
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from visualizer.lab.training.recorded_losses import MeasuredLoss
+    from visualizer.lab.training.loss_history import MeasuredLoss
 
 LOSS_DECIMALS = 3
 
@@ -73,7 +73,7 @@ class SnapshotTimeline(Struct, frozen=True, dict=True):
         is_nearer = share - self.shares[before] < self.shares[after] - share
         return before if is_nearer else after
 
-    def index_beside(self, by: int) -> int:
+    def index_at_distance(self, by: int) -> int:
         """Return the index of the stop at a distance from the selected one, clamped to the ends."""
         return min(max(self.index + by, 0), len(self.stops) - 1)
 

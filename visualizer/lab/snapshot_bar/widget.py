@@ -128,7 +128,7 @@ class SnapshotBar(QWidget):
             self.timer.start()
             self._show_icons()
             is_at_end = self._timeline.is_current_model
-            self._show_stop(0 if is_at_end else self._timeline.index_beside(1))
+            self._show_stop(0 if is_at_end else self._timeline.index_at_distance(1))
 
     def pause(self) -> None:
         """Pause playback at the selected step."""
@@ -145,10 +145,10 @@ class SnapshotBar(QWidget):
         self.timer.setInterval(round(FRAME_MS / PLAYBACK_SPEEDS[at]))
 
     def step_back(self) -> None:
-        self._seek(self._timeline.index_beside(-1))
+        self._seek(self._timeline.index_at_distance(-1))
 
     def step_forward(self) -> None:
-        self._seek(self._timeline.index_beside(1))
+        self._seek(self._timeline.index_at_distance(1))
 
     def go_to_now(self) -> None:
         self._seek(len(self._timeline.stops) - 1)
@@ -167,7 +167,7 @@ class SnapshotBar(QWidget):
         if self._timeline.is_current_model:
             self.pause()
         else:
-            self._show_stop(self._timeline.index_beside(1))
+            self._show_stop(self._timeline.index_at_distance(1))
 
 
 STEP_KEYS = {
@@ -238,7 +238,7 @@ class SnapshotSlider(QSlider):
         self.setSliderDown(False)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        self._seek(self._timeline.index_beside(-1 if event.angleDelta().y() > 0 else 1))
+        self._seek(self._timeline.index_at_distance(-1 if event.angleDelta().y() > 0 else 1))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key, last = Qt.Key(event.key()), len(self._timeline.stops) - 1
@@ -246,7 +246,9 @@ class SnapshotSlider(QSlider):
         if has_command_modifier(event) or not (key in STEP_KEYS or key in ends):
             event.ignore()
         else:
-            self._seek(ends[key] if key in ends else self._timeline.index_beside(STEP_KEYS[key]))
+            self._seek(
+                ends[key] if key in ends else self._timeline.index_at_distance(STEP_KEYS[key])
+            )
 
     def _seek(self, stop: int) -> None:
         if stop != self._timeline.index:

@@ -97,7 +97,7 @@ def create_text_button(action: QAction, words: str) -> QToolButton:
     return button
 
 
-class RunNotices(QWidget):
+class RunNoticesWidget(QWidget):
     """Notices below the heatmaps; hidden if there are none."""
 
     def __init__(self) -> None:

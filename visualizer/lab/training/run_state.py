@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from visualizer.lab.training.recorded_losses import LossHistory, MeasuredLoss
+from visualizer.lab.training.loss_history import LossHistory, MeasuredLoss
 from visualizer.language.run_folder import settings_from_json
 from visualizer.language.wire_format import Message
 
@@ -111,7 +111,7 @@ class RunState(Struct, frozen=True, eq=False):
         return self.folder.name
 
     @property
-    def losses_now(self) -> tuple[MeasuredLoss | None, MeasuredLoss | None]:
+    def current_losses(self) -> tuple[MeasuredLoss | None, MeasuredLoss | None]:
         """The current losses; for a finished run, those that were measured at its end."""
         if self.final is None:
             return self.losses_at(self.step)

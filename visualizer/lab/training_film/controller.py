@@ -57,7 +57,7 @@ class TrainingFilmController(QObject):
     between. The signals are those of an `ExportRunner`.
     """
 
-    said = Signal(str, int)
+    messageReported = Signal(str, int)
     progressReported = Signal(int, int)
     refused = Signal(str)
     failed = Signal(str)
@@ -72,7 +72,7 @@ class TrainingFilmController(QObject):
         """The requested animation, while its results are being read."""
         self._thinning_note = ""
         self._exporter = ExportRunner(self)
-        self._exporter.said.connect(self._show_message)
+        self._exporter.messageReported.connect(self._show_message)
         for name in ("progressReported", "refused", "failed", "changed"):
             getattr(self._exporter, name).connect(getattr(self, name))
         lab.changed.connect(self._on_lab_changed)
@@ -95,7 +95,7 @@ class TrainingFilmController(QObject):
         self._pending_steps, self._readings, self._thinning_note = deque(run.snapshots), [], ""
         settings = settings or TrainingFilmSettings(title=run.name)
         self._film = TrainingFilmRequest(path, run, self._lab.view.probe, settings)
-        self.said.emit("Reading snapshots…", 0)
+        self.messageReported.emit("Reading snapshots…", 0)
         self.changed.emit()
         self._request_next()
 
@@ -118,7 +118,7 @@ class TrainingFilmController(QObject):
             self._export_film()
             return
         reply, step = partial(self._on_answer, self._film), self._pending_steps.popleft()
-        self._lab.ask("read", reply, text=self._film.probe, step=step)
+        self._lab.send_request("read", reply, text=self._film.probe, step=step)
 
     def _on_answer(self, film: TrainingFilmRequest, message: Message) -> None:
         if film is not self._film:  # the animation was cancelled
@@ -155,7 +155,7 @@ class TrainingFilmController(QObject):
             )
 
     def _show_message(self, words: str, for_ms: int) -> None:
-        self.said.emit(words + self._thinning_note if words else "", for_ms)
+        self.messageReported.emit(words + self._thinning_note if words else "", for_ms)
 
     def _on_lab_changed(self) -> None:
         """Cancel the animation if another run is opened; report an error if the run has ended."""
@@ -187,5 +187,5 @@ class TrainingFilmController(QObject):
 
     def _end_film(self, said: str) -> None:
         self._film, self._readings = None, []
-        self.said.emit(said, MESSAGE_MS)
+        self.messageReported.emit(said, MESSAGE_MS)
         self.changed.emit()

@@ -11,7 +11,7 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QColor, QImage, QPainter
 
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import FigurePaper
+from visualizer.export.figure_settings import FigureTheme
 from visualizer.export.figures.figure_page import PAPER_THEMES, paint_text, text_height
 from visualizer.export.figures.rasterization import create_image, image_pixels
 from visualizer.export.film_plan import round_durations
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.board_layout import BoardLayout
     from visualizer.heatmap.colour_range import AutomaticRange
     from visualizer.lab.attention_view.probe_result import ProbeResult
-    from visualizer.lab.training.recorded_losses import MeasuredLoss
+    from visualizer.lab.training.loss_history import MeasuredLoss
     from visualizer.language.training_settings import ModelKind
 
 TrainingAndValidationLoss = tuple["MeasuredLoss | None", "MeasuredLoss | None"]
@@ -78,7 +78,7 @@ class TrainingFilmSettings(Struct, frozen=True):
     loops: bool = True
     width: int = 1280
     title: str = ""
-    paper: FigurePaper = FigurePaper.LIGHT
+    paper: FigureTheme = FigureTheme.LIGHT
     colouring: ColourOptions = field(default_factory=ColourOptions)
 
 
@@ -213,7 +213,7 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
         for slot in self.layout.slots:
             panel = panels[slot.heatmap.layer, slot.heatmap.head]
             panel_paint.paint_slot(painter, replace(slot, heatmap=panel), theme)
-        panel_margins_paint.paint_column_heads(painter, self.layout.column_heads, theme)
+        panel_margins_paint.paint_column_headers(painter, self.layout.column_headers, theme)
         painter.restore()
 
     @property

@@ -100,7 +100,7 @@ def _load_prose(settings: TrainingSettings) -> Corpus:
     text = read_text(source.path) if is_file else _generate_story(source)
     vocabulary, numbers = encode_text(text, source.tokenizer)
     if len(vocabulary) < 2:
-        raise InputError("path", _nothing_to_learn(vocabulary))
+        raise InputError("path", _nothing_to_learn_message(vocabulary))
     cut = len(numbers) - len(numbers) // VALIDATION_DIVISOR
     training, validation = _read_only(numbers)[:cut], numbers[cut:]
     _check_length(len(validation), settings)
@@ -129,7 +129,7 @@ def _load_task(settings: TrainingSettings) -> Corpus:
     return Corpus(vocabulary, task_rows[:cut], task_rows[cut:], text, notices)
 
 
-def _nothing_to_learn(vocabulary: Vocabulary) -> str:
+def _nothing_to_learn_message(vocabulary: Vocabulary) -> str:
     if not len(vocabulary):
         return "The text contains no words. Choose another text."
     only = visible_token(vocabulary.tokens[0])

@@ -95,7 +95,7 @@ class StoryPerson:
     is_female: bool
     room: str
     likes: str
-    holds: list[StoryThing] = field(default_factory=list)
+    holds: list[StoryObject] = field(default_factory=list)
 
     @property
     def pronoun(self) -> str:
@@ -103,7 +103,7 @@ class StoryPerson:
 
 
 @dataclass(slots=True)
-class StoryThing:
+class StoryObject:
     """A thing in a story, which has an appearance and a location."""
 
     noun: str
@@ -130,7 +130,7 @@ class StoryWriter:
         ]
         looks = self._sample(COLOURS, 3)
         self._things = [
-            StoryThing(noun, look, self._choose(self._rooms), self._choose(LOCATIONS))
+            StoryObject(noun, look, self._choose(self._rooms), self._choose(LOCATIONS))
             for noun, look in zip(self._sample(THINGS, 3), looks, strict=True)
         ]
         self._subject: StoryPerson | None = None  # subject of the last sentence

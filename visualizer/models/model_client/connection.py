@@ -24,8 +24,8 @@ from visualizer.models.model_protocol.requests import (
 )
 from visualizer.models.model_protocol.responses import (
     DEFLATE_CODING,
-    BodyError,
     JobProgress,
+    ResponseBodyError,
     decode_body,
     decode_values,
     inflate,
@@ -98,7 +98,7 @@ class _Channel:
 
     def ask(self, path: str, body: bytes) -> tuple[int, bytes]:
         return self._send_and_receive(
-            "POST", path, body, {SIGNATURE_HEADER: self._signer.header(path, body)}
+            "POST", path, body, {SIGNATURE_HEADER: self._signer.sign_request(path, body)}
         )
 
     def close(self) -> None:
@@ -119,7 +119,7 @@ class _Channel:
             raise _ConnectionLostError(_failure_reason(error)) from error
         try:
             return answer.status, inflate(content) if is_packed else content
-        except BodyError:
+        except ResponseBodyError:
             self.close()
             raise
 
@@ -242,7 +242,7 @@ class ModelConnection:
                     message = CONNECTION_LOST_ERROR if self._was_reached else UNREACHABLE_ERROR
                     sentence = message.format(address=self.address, why=lost)
                     raise InputError("server", sentence) from lost
-            except BodyError as damaged:
+            except ResponseBodyError as damaged:
                 raise self._invalid_response_error(damaged) from damaged
             for _ in range(CHECKS_PER_RETRY):
                 time.sleep(POLL_INTERVAL_S)
@@ -326,7 +326,7 @@ class ModelConnection:
                 str(refusal["field"])[:60],
                 str(refusal["sentence"])[:MAX_MESSAGE_LENGTH],
             )
-        except (BodyError, ValueError, LookupError, TypeError) as error:
+        except (ResponseBodyError, ValueError, LookupError, TypeError) as error:
             raise self._invalid_response_error(error) from error
         if field == "cancelled":
             raise _AbandonedJobError("server", JOB_ABANDONED_ERROR.format(address=self.address))

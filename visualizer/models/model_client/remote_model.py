@@ -17,30 +17,30 @@ from visualizer.attention.head_measures import HeadMeasures
 from visualizer.attention.model_reading import (
     AblationAnswer,
     DeferredAnswer,
-    LensAnswer,
+    LogitLensAnswer,
     LogitParts,
     LogitPartsAnswer,
     QuestionKind,
 )
 from visualizer.attention.roles import Role
 from visualizer.errors import InputError
-from visualizer.models.cached_generation import LazyVocabulary, TokenReading
+from visualizer.models.cached_generation import LazyVocabulary, NextTokenPrediction
 from visualizer.models.model_client.connection import ModelConnection
 from visualizer.models.model_client.prefetch import WEIGHTS, PrefetchedResponse
 from visualizer.models.model_client.remote_stages import (
     MAX_CONCURRENT_REQUESTS,
     ArrayFetcher,
     RemoteAttention,
-    RemoteMatrices,
+    RemoteBlockCalculator,
+    RemoteParameters,
     RemoteStage,
-    RemoteWeights,
 )
 from visualizer.models.model_client.token_store import stored_token
 from visualizer.models.model_protocol.responses import (
     ROWS_PREFIX,
     DeferredAnswerFields,
-    LensValues,
-    LogitPartsValues,
+    LensAnswerFields,
+    LogitPartsAnswerFields,
     ModelMetadata,
     NextTokenResponse,
     QuestionValues,
@@ -55,7 +55,7 @@ from visualizer.models.model_protocol.run_message import (
     MAX_INLINE_BYTES,
     MAX_WHOLE_BYTES,
     MEASURES_PREFIX,
-    ReadResponse,
+    TextRunResponse,
     build_short_run,
 )
 from visualizer.models.model_protocol.run_validation import check_run
@@ -151,7 +151,7 @@ class RemoteModel:
         else:
             values, arrays = self._connection.job("/read", request, report_progress)
             heads = ()
-        run = self._build_run(decode_values(ReadResponse, values), arrays, made_of, heads)
+        run = self._build_run(decode_values(TextRunResponse, values), arrays, made_of, heads)
         if self.fingerprint != source.fingerprint:
             notice = FILES_CHANGED_ERROR.format(name=source.name)
             run = replace(run, notices=(*run.notices, notice))
@@ -159,7 +159,7 @@ class RemoteModel:
 
     def _build_run(
         self,
-        values: ReadResponse,
+        values: TextRunResponse,
         arrays: dict[str, np.ndarray],
         made_of: Hashable,
         heads: Sequence[Future[Response]],
@@ -194,7 +194,7 @@ class RemoteModel:
                 for name, array in arrays.items()
                 if name.startswith(MEASURES_PREFIX)
             }
-            weights = RemoteWeights(values.weights, fetcher, ask)
+            weights = RemoteParameters(values.weights, fetcher, ask)
             measure = partial(measured, known)
             run = build_short_run(sent, arrays, made_of, self, fetch_stage, measure, weights)
             assert run.reading is not None
@@ -202,7 +202,7 @@ class RemoteModel:
             return replace(run, reading=reading)
         sinks = check_array(arrays.get("sinks"), sizes) if "sinks" in arrays else None
         rows = long_text_stages(header, has_sinks=sinks is not None)
-        matrices = RemoteMatrices(header, dtype, rows, fetcher, ask)
+        matrices = RemoteBlockCalculator(header, dtype, rows, fetcher, ask)
         run = create_blockwise_run(
             header,
             rows,
@@ -263,13 +263,13 @@ class RemoteModel:
 
     def reader(
         self, text: str, factors: Mapping[LayerAndHead, float], *, is_chat: bool
-    ) -> RemoteTokenReader:
+    ) -> RemoteNextTokenPredictor:
         """Return a reader for a text and the tokens generated after it."""
-        return RemoteTokenReader(self._connection, text, factors, is_chat=is_chat)
+        return RemoteNextTokenPredictor(self._connection, text, factors, is_chat=is_chat)
 
 
-class RemoteTokenReader:
-    """Reader that processes a text and generated tokens on a server; see `TokenReader`."""
+class RemoteNextTokenPredictor:
+    """Reader that processes a text and generated tokens on a server; see `NextTokenPredictor`."""
 
     def __init__(
         self,
@@ -319,14 +319,16 @@ class RemoteTokenReader:
     def check_memory(self, tokens: int) -> None:
         """Do nothing: the server checks its own memory."""
 
-    def read(self, numbers: Sequence[int]) -> TokenReading:
-        """Process the text and the generated tokens with the given ids; see `TokenReader.read`."""
+    def read(self, numbers: Sequence[int]) -> NextTokenPrediction:
+        """Process the text and the generated tokens; see `NextTokenPredictor.read`."""
         if (wanted := list(numbers)) != self._numbers:
             self._reading, self._response = self._run_tokens_on_server(wanted)
             self._numbers = wanted
         return self._reading
 
-    def _run_tokens_on_server(self, numbers: list[int]) -> tuple[TokenReading, NextTokenResponse]:
+    def _run_tokens_on_server(
+        self, numbers: list[int]
+    ) -> tuple[NextTokenPrediction, NextTokenResponse]:
         fields, arrays = self._connection.job("/next_token", {**self._request, "numbers": numbers})
         values = decode_values(NextTokenResponse, fields)
         if values.tokens != len(values.words) + len(numbers):
@@ -343,7 +345,7 @@ class RemoteTokenReader:
             raise invalid_response_error("it contains attention weights for too many tokens")
         logits = check_array(arrays.get("logits"), (None,))
         self._names |= values.names
-        return TokenReading(rows, logits, values.tokens, values.cache_bytes), values
+        return NextTokenPrediction(rows, logits, values.tokens, values.cache_bytes), values
 
     def continued_text(self, numbers: Sequence[int]) -> tuple[str, bool]:
         """Return the text with the tokens, and whether tokenizing it gives the same tokens."""
@@ -429,12 +431,12 @@ def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Response) 
     (heads, tokens), count = sizes, len(values.layers)
     if not count or len({*values.layers}) != count:
         raise invalid_response_error("its layers are missing or repeated")
-    if isinstance(values, LensValues):
+    if isinstance(values, LensAnswerFields):
         probabilities = check_array(arrays.get("probabilities"), (count, tokens, None))
         if not _has_word_per_value(values.words, probabilities.shape):
             raise invalid_response_error("its tokens and probabilities differ in number")
-        return LensAnswer(values.layers, values.words, probabilities)
-    if isinstance(values, LogitPartsValues):
+        return LogitLensAnswer(values.layers, values.words, probabilities)
+    if isinstance(values, LogitPartsAnswerFields):
         parts = LogitParts(
             values.number,
             values.logit,

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from visualizer.attention.blockwise_stages import MatrixBlocks
+from visualizer.attention.blockwise_stages import BlockCalculator
 from visualizer.attention.blockwise_tensor import BlockSource, BlockwiseTensor
-from visualizer.attention.cached_tensor import CachedTensor, readable
+from visualizer.attention.cached_tensor import CachedTensor, to_readonly_array
 from visualizer.attention.captured_attention import apply_layer_mask
 from visualizer.attention.drawn_tiles import PreviewLayout
 from visualizer.attention.remote_numbers import NumbersPendingError, may_wait, report_arrival
@@ -223,7 +223,7 @@ class RemoteStage(CachedTensor):
         if not all(0 <= at < size for at, size in zip(place, self._shape, strict=False)):
             raise IndexError(index)
         matrix = _checked_tensor(self._fetch_part(place), self._shape[count:])
-        return readable(matrix[index[count:]])
+        return to_readonly_array(matrix[index[count:]])
 
     def row_magnitudes(self, index: Index = ()) -> np.ndarray:
         """Return the largest finite absolute value in each row of one matrix."""
@@ -308,7 +308,7 @@ class RemoteAttention(RemoteStage):
 
     def read(self, index: Index = ()) -> np.ndarray:
         """Read one matrix; the matrices of the other heads in its layer are fetched with it."""
-        return super().read(index) if self._whole is None else readable(self._whole[index])
+        return super().read(index) if self._whole is None else to_readonly_array(self._whole[index])
 
     def limits(self) -> tuple[float, float]:
         """Return the smallest and largest finite values."""
@@ -330,7 +330,7 @@ class RemoteAttention(RemoteStage):
         return super()._fetch_part(place)
 
 
-class RemoteWeights(Mapping[str, "Tensor"]):
+class RemoteParameters(Mapping[str, "Tensor"]):
     """Parameters of a model; all of them are fetched when one is read.
 
     Parameters
@@ -360,7 +360,7 @@ class RemoteWeights(Mapping[str, "Tensor"]):
         return torch.from_numpy(check_array(values, sizes, "fi").copy())
 
 
-class RemoteMatrices(MatrixBlocks):
+class RemoteBlockCalculator(BlockCalculator):
     """The shapes and settings of a long text's matrices, without their values."""
 
     def __init__(
@@ -415,7 +415,7 @@ class RemoteBlockSource(BlockSource):
     starts_with_preview = True
 
     def __init__(
-        self, matrices: RemoteMatrices, row: Stage, fetcher: ArrayFetcher, ask: Ask
+        self, matrices: RemoteBlockCalculator, row: Stage, fetcher: ArrayFetcher, ask: Ask
     ) -> None:
         self._matrices, self._row, self._fetcher, self._ask = matrices, row, fetcher, ask
         self._is_of_keys = row.dims[-1] == "key" and row.role not in VECTOR_ROLES

@@ -58,7 +58,7 @@ PORT_ERROR = "No port is available on this computer."
 TIMEOUT_ERROR = "The server did not start serving the model within 10 minutes."
 
 
-class SshServer:
+class SshModelServer:
     """A server on another machine that runs as long as this object is referenced.
 
     Parameters

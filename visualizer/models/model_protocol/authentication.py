@@ -30,7 +30,7 @@ class RequestSigner:
     def __init__(self, token: str, nonce: str) -> None:
         self._token, self._nonce, self._count = token, nonce, 0
 
-    def header(self, path: str, body: bytes) -> str:
+    def sign_request(self, path: str, body: bytes) -> str:
         """Return the signature header of the next request."""
         self._count += 1
         digest = sha256(body).hexdigest()

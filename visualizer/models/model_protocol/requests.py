@@ -44,13 +44,13 @@ class TokensRequest(Struct, frozen=True, forbid_unknown_fields=True):
     text: Text
 
 
-class NamesRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class TokenNamesRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Request for the texts of the tokens with the given ids."""
 
     numbers: Annotated[tuple[Count, ...], Meta(max_length=MAX_LIST_LENGTH)]
 
 
-class ReadRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class TextRunRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Request to process a text with the edits and other settings of the source.
 
     Parameters
@@ -112,7 +112,7 @@ class StageRequest(Struct, frozen=True, forbid_unknown_fields=True):
     place: Annotated[tuple[Count, ...], Meta(max_length=2)] = ()
 
 
-class WeightsRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class ParametersRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Request for the small model weights of the stages around attention."""
 
     run: Count
@@ -154,8 +154,8 @@ class CancelRequest(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 JOB_REQUESTS: dict[str, type[Struct]] = {
-    "names": NamesRequest,
-    "read": ReadRequest,
+    "names": TokenNamesRequest,
+    "read": TextRunRequest,
     "answer": QuestionRequest,
     "next_token": NextTokenRequest,
     "measures": MeasuresRequest,
@@ -165,6 +165,6 @@ IMMEDIATE_REQUESTS: dict[str, type[Struct]] = {
     "tokens": TokensRequest,
     "stage": StageRequest,
     "blocks": BlocksRequest,
-    "weights": WeightsRequest,
+    "weights": ParametersRequest,
 }
 """Requests that do not run the model; the process that holds the values responds to them."""

@@ -66,7 +66,7 @@ class TokenNames(Struct, frozen=True):
 
 
 class NextTokenResponse(Struct, frozen=True):
-    """Response for a text with the tokens generated after it; see `TokenReader`.
+    """Response for a text with the tokens generated after it; see `NextTokenPredictor`.
 
     Parameters
     ----------
@@ -93,14 +93,14 @@ class NextTokenResponse(Struct, frozen=True):
     names: tuple[tuple[Count, str], ...]
 
 
-class LensValues(Struct, frozen=True, tag_field="kind", tag="lens"):
-    """The fields of `LensAnswer` except its array."""
+class LensAnswerFields(Struct, frozen=True, tag_field="kind", tag="lens"):
+    """The fields of `LogitLensAnswer` except its array."""
 
     layers: tuple[Count, ...]
     words: tuple[tuple[tuple[str, ...], ...], ...]
 
 
-class LogitPartsValues(Struct, frozen=True, tag_field="kind", tag="parts"):
+class LogitPartsAnswerFields(Struct, frozen=True, tag_field="kind", tag="parts"):
     """The fields of `LogitPartsAnswer` except its arrays."""
 
     token: str
@@ -112,7 +112,7 @@ class LogitPartsValues(Struct, frozen=True, tag_field="kind", tag="parts"):
     layers: tuple[Count, ...]
 
 
-class AblationsValues(Struct, frozen=True, tag_field="kind", tag="ablations"):
+class AblationAnswerFields(Struct, frozen=True, tag_field="kind", tag="ablations"):
     """The fields of `AblationAnswer` except its array."""
 
     token: str
@@ -125,7 +125,9 @@ class DeferredAnswerFields(Struct, frozen=True, tag_field="kind", tag="costly"):
     sentence: str
 
 
-QuestionValues = LensValues | LogitPartsValues | AblationsValues | DeferredAnswerFields
+QuestionValues = (
+    LensAnswerFields | LogitPartsAnswerFields | AblationAnswerFields | DeferredAnswerFields
+)
 
 
 def decode_values(kind: type[Values], values: Mapping[str, object]) -> Values:
@@ -186,7 +188,7 @@ MAX_COMPRESSION_RATIO = 0.9
 """Maximum ratio of the compressed to the original size for which the compressed body is sent."""
 
 
-class BodyError(ValueError):
+class ResponseBodyError(ValueError):
     """The received data is not a valid response body."""
 
 
@@ -199,11 +201,11 @@ def encode_body(values: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | No
 
 
 def decode_body(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Decode a body that `encode_body` has encoded; raise `BodyError` for other data."""
+    """Decode a body that `encode_body` has encoded; raise `ResponseBodyError` for other data."""
     try:
         length = int.from_bytes(body[:8], "little")
         if not 2 <= length <= min(MAX_HEADER_BYTES, len(body) - 8):
-            raise BodyError("the header has an invalid length")
+            raise ResponseBodyError("the header has an invalid length")
         header = json.loads(body[8 : 8 + length])
         packed = base64.b64decode(header["__metadata__"][VALUES_KEY], validate=True)
         values = json.loads(_decompress_bytes(packed, MAX_HEADER_BYTES))
@@ -211,18 +213,18 @@ def decode_body(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     except (
         ValueError, LookupError, TypeError, RecursionError, SafetensorError, zlib.error
     ) as error:  # fmt: skip
-        raise BodyError(str(error)) from error
+        raise ResponseBodyError(str(error)) from error
     if not isinstance(values, dict):
-        raise BodyError("the values are not a JSON object")
+        raise ResponseBodyError("the values are not a JSON object")
     return values, arrays
 
 
 def _decompress_bytes(packed: bytes, max_bytes: int) -> bytes:
-    """Decompress data; raise `BodyError` if the result would exceed the limit."""
+    """Decompress data; raise `ResponseBodyError` if the result would exceed the limit."""
     decompressor = zlib.decompressobj()
     data = decompressor.decompress(packed, max_bytes)
     if not decompressor.eof:
-        raise BodyError("the compressed data is truncated or too long")
+        raise ResponseBodyError("the compressed data is truncated or too long")
     return data
 
 
@@ -235,8 +237,8 @@ def deflate(body: bytes) -> bytes | None:
 
 
 def inflate(body: bytes) -> bytes:
-    """Decompress a body that `deflate` has compressed; raise `BodyError` for other data."""
+    """Decompress a body that `deflate` has compressed; raise `ResponseBodyError` for other data."""
     try:
         return _decompress_bytes(body, MAX_COMPRESSED_BYTES)
     except zlib.error as error:
-        raise BodyError(str(error)) from error
+        raise ResponseBodyError(str(error)) from error

@@ -165,7 +165,7 @@ class RunMessage(Struct, frozen=True):
     key_tokens: tuple[str, ...]
 
 
-class ProcessHeads(Struct, frozen=True):
+class HeadOwner(Struct, frozen=True):
     """The layers and heads of a long text that one process holds.
 
     Parameters
@@ -180,8 +180,8 @@ class ProcessHeads(Struct, frozen=True):
     heads: int
 
 
-class ReadResponse(Struct, frozen=True):
-    """Values of the response to a `ReadRequest`.
+class TextRunResponse(Struct, frozen=True):
+    """Values of the response to a `TextRunRequest`.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ class ReadResponse(Struct, frozen=True):
         Shapes of the model weights that the client can request.
     limits : tuple of float
         Smallest and largest value of the attention.
-    owners : tuple of ProcessHeads or None
+    owners : tuple of HeadOwner or None
         The layers and heads of each process for a long text, because its stages are computed when
         they are read; None for a short text.
     """
@@ -203,7 +203,7 @@ class ReadResponse(Struct, frozen=True):
     shapes: dict[str, tuple[int, ...]] = {}
     weights: dict[str, tuple[int, ...]] = {}
     limits: tuple[float, float] = (0.0, 0.0)
-    owners: tuple[ProcessHeads, ...] | None = None
+    owners: tuple[HeadOwner, ...] | None = None
 
 
 def short_run_message(run: Run) -> tuple[RunMessage, dict[str, np.ndarray]]:

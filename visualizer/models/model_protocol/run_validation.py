@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from visualizer.attention.layer_operations import LayerStep
     from visualizer.models.model_protocol.run_message import (
         ModelResultMessage,
-        ReadResponse,
         StageMessage,
+        TextRunResponse,
     )
 
     Sizes = tuple[int, ...]
@@ -73,7 +73,7 @@ one input.
 """
 
 
-def check_run(values: ReadResponse) -> None:
+def check_run(values: TextRunResponse) -> None:
     """Raise an `InputError` with field ``server`` for a run that cannot be drawn or explained.
 
     The message names the first invalid part.
@@ -83,11 +83,11 @@ def check_run(values: ReadResponse) -> None:
             raise invalid_response_error(f"invalid run data ({subject})")
 
 
-def _run_claims(values: ReadResponse) -> Iterator[NumberCheck]:
+def _run_claims(values: TextRunResponse) -> Iterator[NumberCheck]:
     sent = values.run
     header = sent.captured
     yield from check_header(header)
-    yield not any(header.held()), "attention values"
+    yield not any(header.buffers()), "attention values"
     yield len(sent.tokens) == header.queries, "number of query tokens"
     yield len(sent.key_tokens) == header.keys, "number of key tokens"
     yield from _reading_claims(header, sent.reading)
@@ -141,7 +141,9 @@ def _has_valid_axes(header: CapturedAttention, row: StageMessage, sizes: Sizes) 
     )
 
 
-def _stage_claims(values: ReadResponse, row: StageMessage, layers: range) -> Iterator[NumberCheck]:
+def _stage_claims(
+    values: TextRunResponse, row: StageMessage, layers: range
+) -> Iterator[NumberCheck]:
     """Yield checks of a stage's inputs and operation in the given layers."""
     earlier = STAGE_ORDER[: STAGE_ORDER.index(row.name)]
     exist = all(name in values.shapes and name in earlier for name in row.reads)
@@ -175,7 +177,7 @@ def _inputs_fit(row: StageMessage, own: Sizes, read: Sequence[Sizes]) -> bool:
     return keeps_shape and 1 <= len(read) <= max_inputs and {*read} == {own}
 
 
-def _step_fits(values: ReadResponse, row: StageMessage, own: Sizes, layers: range) -> bool:
+def _step_fits(values: TextRunResponse, row: StageMessage, own: Sizes, layers: range) -> bool:
     """Return whether the heads, columns and weights that a step uses in the given layers exist."""
     sent, step = values.run, row.step
     header = sent.captured
@@ -258,7 +260,7 @@ def _have_min_sizes(weights: Mapping[str, Sizes], step: LayerStep, min_sizes: Si
     )
 
 
-def _matrix_fits(values: ReadResponse, row: StageMessage, step: LinearLayer, own: Sizes) -> bool:
+def _matrix_fits(values: TextRunResponse, row: StageMessage, step: LinearLayer, own: Sizes) -> bool:
     """Return whether a matrix fits its input vectors and has all output columns that are used."""
     firsts, columns = step.first_columns, own[-1]
     columns_used = step.own_columns if isinstance(step, LatentKeys) else columns

@@ -33,7 +33,7 @@ from visualizer.models.model_server.rank_processes import JobCancelledError, Job
 from visualizer.version import __version__
 
 if TYPE_CHECKING:
-    from visualizer.models.model_server.served_jobs import JobQueue
+    from visualizer.models.model_server.job_queue import JobQueue
 
 MAX_HEADER_BYTES = 2**14
 """Maximum size of a request's header, in bytes."""

@@ -173,16 +173,16 @@ def main() -> None:
     try:
         from visualizer.attention.device import check_available
         from visualizer.models.model_server.served_model import ServedModel
-        from visualizer.models.text_reading import open_source
+        from visualizer.models.text_reading import open_model_folder
 
         check_available(options.device)
-        source, model = open_source(
+        source, model = open_model_folder(
             options.folder,
             options.device,
             progress=report_progress,
             parallelism=options.parallelism,
         )
-        if model.takes_images:
+        if model.is_image_model:
             sentence = (
                 f"Cannot serve {model.folder.name}: models that take images are not supported."
             )

@@ -54,7 +54,7 @@ PROCESS_LOST_ERROR = (
 START_ERROR = "Cannot start a model process: {why}."
 
 
-class StartError(Exception):
+class ServerStartError(Exception):
     """The model cannot be served; the error text is the message for the user."""
 
 
@@ -123,7 +123,7 @@ class RankProcesses:
 
         Raises
         ------
-        StartError
+        ServerStartError
             If a process cannot be started or the model cannot be opened.
         """
         self._on_loading = on_loading
@@ -132,7 +132,7 @@ class RankProcesses:
             self._listener = await asyncio.start_server(self._receive_messages, "127.0.0.1", 0)
             await self._start_processes()
         except OSError as error:
-            raise StartError(START_ERROR.format(why=system_error_reason(error))) from error
+            raise ServerStartError(START_ERROR.format(why=system_error_reason(error))) from error
         self._watch_task = asyncio.create_task(self._watch_processes(self._listener))
         return await self._started
 
@@ -188,7 +188,7 @@ class RankProcesses:
         self.lost = self.lost or sentence
         assert self._started
         if not self._started.done():
-            self._started.set_exception(StartError(self.lost))
+            self._started.set_exception(ServerStartError(self.lost))
         for pending in self._pending.values():
             if not pending.future.done():
                 pending.future.set_exception(JobFailedError("model", self.lost))

@@ -23,7 +23,7 @@ from visualizer.attention.drawn_tiles import PreviewLayout
 from visualizer.attention.model_reading import (
     AblationAnswer,
     DeferredAnswer,
-    LensAnswer,
+    LogitLensAnswer,
     LogitPartsAnswer,
     ModelAnswers,
 )
@@ -31,15 +31,15 @@ from visualizer.attention.roles import Role
 from visualizer.errors import InputError
 from visualizer.language.wire_format import Message
 from visualizer.models.answer_model_question import answer_model_question
-from visualizer.models.cached_generation import TokenReader
+from visualizer.models.cached_generation import NextTokenPredictor
 from visualizer.models.chunked_prefill import PROBE_TOKENS
 from visualizer.models.model_protocol.requests import UNKNOWN_HEAD_ERROR
 from visualizer.models.model_protocol.responses import (
     ROWS_PREFIX,
-    AblationsValues,
+    AblationAnswerFields,
     DeferredAnswerFields,
-    LensValues,
-    LogitPartsValues,
+    LensAnswerFields,
+    LogitPartsAnswerFields,
     ModelMetadata,
     NextTokenResponse,
     TextTokens,
@@ -51,8 +51,8 @@ from visualizer.models.model_protocol.run_message import (
     MAX_INLINE_BYTES,
     MAX_WHOLE_BYTES,
     MEASURES_PREFIX,
-    ProcessHeads,
-    ReadResponse,
+    HeadOwner,
+    TextRunResponse,
     inline_weight_names,
     long_run_message,
     short_run_message,
@@ -71,11 +71,11 @@ if TYPE_CHECKING:
         BlocksRequest,
         MeasuresRequest,
         NextTokenRequest,
+        ParametersRequest,
         QuestionRequest,
-        ReadRequest,
         StageRequest,
+        TextRunRequest,
         TokensRequest,
-        WeightsRequest,
     )
     from visualizer.models.model_protocol.responses import QuestionValues
     from visualizer.models.model_source import ModelSource
@@ -123,9 +123,9 @@ class ServedModel:
         self._source, self._model, self._device = source, model, device
         model.long_texts.max_weight_bytes = MAX_WHOLE_BYTES
         self._runs: OrderedDict[int, Run] = OrderedDict()
-        self._owned: dict[int, _OwnPart] = {}
+        self._owned: dict[int, _RankPart] = {}
         self._lock = Lock()
-        self._reader: tuple[NextTokenRequest, TokenReader] | None = None
+        self._reader: tuple[NextTokenRequest, NextTokenPredictor] | None = None
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -155,7 +155,7 @@ class ServedModel:
         """Return the context of a job; a job that fails on one process fails on all of them."""
         return self._model.ranks.job()
 
-    def read(self, number: int, request: ReadRequest) -> Response:
+    def read(self, number: int, request: TextRunRequest) -> Response:
         """Process a text, and keep the run under the given id."""
         own, other = self._source, request.source
         for holds, subject in check_changes(other):
@@ -181,7 +181,7 @@ class ServedModel:
                 layers = arrays.pop(ATTENTION_ARRAY)
                 if layers.ndim > 3 and layers[0].nbytes <= MAX_INLINE_BYTES:
                     arrays[FIRST_LAYER_ARRAY] = layers[0]
-            values = ReadResponse(
+            values = TextRunResponse(
                 sent,
                 number,
                 {name: run.trace.shape(name) for name in run.trace.names},
@@ -193,7 +193,7 @@ class ServedModel:
             )
             # The window shows these measures for all heads immediately.
             if Role.WEIGHTS in run.trace:
-                measures = run.trace.measured(Role.WEIGHTS, run.compared_texts)
+                measures = run.trace.head_measures(Role.WEIGHTS, run.compared_texts)
                 names = type(measures).__struct_fields__
                 arrays |= {f"{MEASURES_PREFIX}{name}": getattr(measures, name) for name in names}
             return msgspec.to_builtins(values), arrays
@@ -220,7 +220,7 @@ class ServedModel:
         layers = tuple(sorted({layer for _, one in matching for layer in one.values["layers"]}))
         heads = max(one.values["first"] + one.values["heads"] for _, one in matching)
         owners = tuple(
-            ProcessHeads(
+            HeadOwner(
                 rank,
                 tuple(layers.index(layer) for layer in one.values["layers"]),
                 one.values["first"],
@@ -229,7 +229,7 @@ class ServedModel:
             for rank, one in matching
         )
         at = [layers.index(layer) for layer in reading.layers]
-        self._owned[number] = _OwnPart(at, first)
+        self._owned[number] = _RankPart(at, first)
         arrays = {}
         if sinks:
             whole = np.zeros((len(layers), heads), sinks[SINKS_NAME].dtype)
@@ -241,7 +241,7 @@ class ServedModel:
         ]
         by_layer = {place: mask for one in masks for place, mask in one}
         sent = long_run_message(run, layers, heads, [by_layer[at] for at in range(len(layers))])
-        return msgspec.to_builtins(ReadResponse(sent, number, owners=owners)), arrays
+        return msgspec.to_builtins(TextRunResponse(sent, number, owners=owners)), arrays
 
     def answer(
         self, request: QuestionRequest, progress: Progress, report: Callable[[Response], object]
@@ -277,7 +277,7 @@ class ServedModel:
             self._reader = None
             self._reader = (
                 prompt,
-                TokenReader(self._model, request.text, edits, is_chat=request.is_chat),
+                NextTokenPredictor(self._model, request.text, edits, is_chat=request.is_chat),
             )
         reader = self._reader[1]
         reader.check_memory(len(request.numbers))
@@ -313,8 +313,8 @@ class ServedModel:
         rows = {row.name: row for row in run.trace.stages}
         if request.stage not in rows or rows[request.stage].dims[-1] != "key":
             raise InputError("stage", UNKNOWN_STAGE_ERROR)
-        measures = run.trace.measured(request.stage, run.compared_texts, progress)
-        own = self._owned.get(request.run, _OwnPart([*range(run.trace.count("layer"))], 0))
+        measures = run.trace.head_measures(request.stage, run.compared_texts, progress)
+        own = self._owned.get(request.run, _RankPart([*range(run.trace.count("layer"))], 0))
         arrays = {
             name: np.atleast_2d(getattr(measures, name))
             for name in type(measures).__struct_fields__
@@ -352,7 +352,7 @@ class ServedModel:
             arrays[name] = trace.read(name, request.place)
         return {}, arrays
 
-    def weights(self, request: WeightsRequest) -> Response:
+    def weights(self, request: ParametersRequest) -> Response:
         """Return the small model weights that are needed to explain the stages of a run."""
         run = self._find_run(request.run)
         return {}, {name: run.trace.read(name) for name in inline_weight_names(run)}
@@ -394,7 +394,7 @@ class ServedModel:
         return run
 
 
-class _OwnPart(msgspec.Struct, frozen=True):
+class _RankPart(msgspec.Struct, frozen=True):
     """The part of a run that one process holds: the indices of its layers, and its first head."""
 
     layers: list[int]
@@ -441,17 +441,17 @@ def encode_answer(answer: ModelAnswer) -> Response:
     arrays = {}
     if isinstance(answer, DeferredAnswer):
         values = DeferredAnswerFields(answer.sentence)
-    elif isinstance(answer, LensAnswer):
-        values = LensValues(answer.layers, answer.words)
+    elif isinstance(answer, LogitLensAnswer):
+        values = LensAnswerFields(answer.layers, answer.words)
         arrays = {"probabilities": answer.probabilities}
     elif isinstance(answer, LogitPartsAnswer):
         parts = answer.parts
-        values = LogitPartsValues(
+        values = LogitPartsAnswerFields(
             answer.token, answer.probability, parts.number, parts.logit, parts.embedding,
             parts.bias, parts.layers,
         )  # fmt: skip
         arrays = {"heads": parts.heads, "rest": parts.rest}
     else:
-        values = AblationsValues(answer.token, answer.layers)
+        values = AblationAnswerFields(answer.token, answer.layers)
         arrays = {"changes": answer.changes}
     return msgspec.to_builtins(values), arrays

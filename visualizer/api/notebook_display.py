@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from visualizer.export.figure_settings import FigureSettings
-    from visualizer.features.explain.presenter import CellPanel
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.features.explain.presenter import CellExplanationPanel
+    from visualizer.session.export_snapshot import ExportSnapshot
 
 MAX_SVG_BYTES = 2_000_000
 """Maximum size, in bytes, of an SVG in a notebook; larger figures are shown as PNG."""
@@ -43,7 +43,7 @@ class Figure:
     temporary application that needs no screen.
     """
 
-    shot: Snapshot
+    shot: ExportSnapshot
     look: FigureSettings
 
     def __repr__(self) -> str:
@@ -110,10 +110,10 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Explained:
+class ExplainedValue:
     """A value with its meaning and the terms of its computation."""
 
-    readout: CellPanel
+    readout: CellExplanationPanel
     value: float
 
     @property
@@ -135,7 +135,9 @@ class Explained:
         return "\n".join([self.readout.heading, self.sentence, self.formula, *self._format_terms()])
 
     def __repr__(self) -> str:
-        return truncate(f"<Explained: {self.readout.heading} = {self.value:.6g} · {self.sentence}>")
+        return truncate(
+            f"<ExplainedValue: {self.readout.heading} = {self.value:.6g} · {self.sentence}>"
+        )
 
     def _repr_html_(self) -> str:
         rows = "".join(

@@ -19,7 +19,7 @@ from visualizer.language.run_folder import RunFolder
 from visualizer.language.wire_format import Message
 from visualizer.storage.atomic_file import write_atomically
 from visualizer.storage.file_lock import is_held
-from visualizer.storage.link_safe_folder import path_of_open_file
+from visualizer.storage.symlink_safe_folder import path_of_open_file
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,7 +40,7 @@ _pending_orders: set[Path] = set()
 """Folders of runs that will continue in the background once the processes of their windows end."""
 
 
-def write_orders(folder: Path) -> None:
+def write_training_orders(folder: Path) -> None:
     """Write the orders for background training; from then on, the run is considered in training.
 
     The background process reads its orders from a file, because no window sends them.
@@ -57,19 +57,19 @@ def write_orders(folder: Path) -> None:
     )
     content = b"".join(order.pack() for order in orders)
     try:
-        orders_file = RunFolder(folder).orders
+        orders_file = RunFolder(folder).orders_file
         write_atomically(orders_file, lambda file: file.write(content), waits_for_disk=False)
     except InputError as refused:
         sentence = f"{DETACH_ERROR.format(folder.name)}: {refused.sentence}"
         raise InputError("folder", sentence) from refused
 
 
-def mark_order_pending(folder: Path) -> None:
+def mark_continuation_pending(folder: Path) -> None:
     """Mark a run to continue later: its process is still starting and would remove the orders."""
     _pending_orders.add(folder)
 
 
-def continue_run(folder: Path, command: Sequence[str] = TRAINING_COMMAND) -> None:
+def continue_in_background(folder: Path, command: Sequence[str] = TRAINING_COMMAND) -> None:
     """Continue a run in a detached process, which can outlive this program.
 
     Raises
@@ -77,10 +77,10 @@ def continue_run(folder: Path, command: Sequence[str] = TRAINING_COMMAND) -> Non
     InputError
         With field ``folder`` if the orders cannot be written or the process cannot start.
     """
-    write_orders(folder)  # written again, because `MAX_START_S` is measured from now
+    write_training_orders(folder)  # written again, because `MAX_START_S` is measured from now
     why = _start_process(RunFolder(folder), command)
     if why:
-        withdraw_order(folder)
+        withdraw_orders(folder)
         resume = "It can be resumed from its last checkpoint."
         sentence = f"{DETACH_ERROR.format(folder.name)}: {why}. {resume}"
         raise InputError("folder", sentence)
@@ -94,9 +94,9 @@ def _start_process(run: RunFolder, command: Sequence[str]) -> str:
     process.setArguments(list(command[1:]))
     process.setStandardOutputFile(QProcess.nullDevice())
     try:
-        with run.orders.open(MAX_ORDERS_BYTES) as orders, run.log.create() as log:
-            process.setStandardInputFile(path_of_open_file(orders, run.orders))
-            process.setStandardErrorFile(path_of_open_file(log, run.log))
+        with run.orders_file.open(MAX_ORDERS_BYTES) as orders, run.log_file.create() as log:
+            process.setStandardInputFile(path_of_open_file(orders, run.orders_file))
+            process.setStandardErrorFile(path_of_open_file(log, run.log_file))
             started: bool | tuple[bool, int] = process.startDetached()
     except OSError as error:
         return system_error_reason(error)
@@ -108,16 +108,16 @@ def continue_closed_run(
     folder: Path, command: Sequence[str], said: SignalInstance, ended: ProcessEnd
 ) -> None:
     """Continue a run after its window was closed; if this fails, emit an error message."""
-    is_wanted = folder in _pending_orders or RunFolder(folder).orders.is_file()
+    is_wanted = folder in _pending_orders or RunFolder(folder).orders_file.is_file()
     _pending_orders.discard(folder)
     if not is_wanted:
         return  # the run was stopped while the window's process was ending
     try:
         # If the process was killed, the run resumes from its last checkpoint.
         if ended.failure and not ended.is_terminated:
-            withdraw_order(folder)
+            withdraw_orders(folder)
             raise InputError("folder", ended.failure.sentence)
-        continue_run(folder, command)
+        continue_in_background(folder, command)
     except InputError as refused:
         try:
             said.emit(refused.sentence)
@@ -125,11 +125,11 @@ def continue_closed_run(
             print_message(refused.sentence)
 
 
-def withdraw_order(folder: Path) -> None:
+def withdraw_orders(folder: Path) -> None:
     """Withdraw the orders of a run."""
     _pending_orders.discard(folder)
     with suppress(OSError):
-        RunFolder(folder).orders.unlink(missing_ok=True)
+        RunFolder(folder).orders_file.unlink(missing_ok=True)
 
 
 def is_training(folder: Path) -> bool:
@@ -139,12 +139,12 @@ def is_training(folder: Path) -> bool:
 
 def _has_orders(folder: Path) -> bool:
     with suppress(OSError):
-        return 0 <= time.time() - RunFolder(folder).orders.stat().st_mtime < MAX_START_S
+        return 0 <= time.time() - RunFolder(folder).orders_file.stat().st_mtime < MAX_START_S
     return False
 
 
 def _is_held(folder: Path) -> bool:
-    lock = RunFolder(folder).lock
+    lock = RunFolder(folder).lock_file
     try:
         return lock.is_file() and is_held(lock.path)
     except OSError:
@@ -154,7 +154,7 @@ def _is_held(folder: Path) -> bool:
 def request_stop(folder: Path) -> None:
     """Ask the process that trains a run to write a checkpoint and exit."""
     with suppress(OSError):  # the folder no longer exists
-        RunFolder(folder).stop.touch()
+        RunFolder(folder).stop_file.touch()
 
 
 class BackgroundTrainingWatcher(QObject):
@@ -192,10 +192,10 @@ class BackgroundTrainingWatcher(QObject):
         """
         assert self._folder
         if not continues:
-            withdraw_order(self._folder)  # in case the process has not locked the run yet
+            withdraw_orders(self._folder)  # in case the process has not locked the run yet
             self._request_stop()
         elif self._was_held and not RunFolder(self._folder).withdraw_stop_request():
-            continue_run(self._folder, command)
+            continue_in_background(self._folder, command)
         self.stop()
 
     def _request_stop(self) -> None:

@@ -42,7 +42,7 @@ PRODUCT_OPERATIONS = {Operation.DOT_PRODUCT, Operation.WEIGHTED_SUM}
 second."""
 
 
-class NextCell(Struct, frozen=True):
+class DependentCell(Struct, frozen=True):
     """One of the cells in a stage that are computed from a number.
 
     Parameters
@@ -55,7 +55,7 @@ class NextCell(Struct, frozen=True):
     words: str
 
 
-def next_cells(trace: Trace, leading: LeadingIndex, cell: Cell) -> tuple[NextCell, ...]:
+def dependent_cells(trace: Trace, leading: LeadingIndex, cell: Cell) -> tuple[DependentCell, ...]:
     """Return, for each stage that reads a cell, one of the cells that are computed from that cell.
 
     Stages that compute each number from all numbers of their input are left out.
@@ -64,10 +64,10 @@ def next_cells(trace: Trace, leading: LeadingIndex, cell: Cell) -> tuple[NextCel
         return ()
     stages = (trace.stage_at(name, leading) for name in trace.names)
     readers = (stage for stage in stages if cell.stage in stage.reads)
-    return tuple(found for stage in readers if (found := _next_cell(trace, stage, cell)))
+    return tuple(found for stage in readers if (found := _dependent_cell(trace, stage, cell)))
 
 
-def _next_cell(trace: Trace, stage: Stage, cell: Cell) -> NextCell | None:
+def _dependent_cell(trace: Trace, stage: Stage, cell: Cell) -> DependentCell | None:
     rows, columns = trace.shape(stage.name)[-2:]
     row, column = cell.place[-2:]
     title, place, words = stage.title, (row, column), stage.title
@@ -88,7 +88,7 @@ def _next_cell(trace: Trace, stage: Stage, cell: Cell) -> NextCell | None:
         return None
     if place[0] >= rows or place[1] >= columns:
         return None
-    return NextCell(Cell(stage.name, (*_head(trace, stage, cell), *place)), words)
+    return DependentCell(Cell(stage.name, (*_head(trace, stage, cell), *place)), words)
 
 
 def _head(trace: Trace, stage: Stage, cell: Cell) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QMenu
 
 
-class RecentFilesMenu(QObject):
+class RecentFilesController(QObject):
     """Controller that records opened and saved files, and lists them when the menu is shown."""
 
     chosen = Signal(object)

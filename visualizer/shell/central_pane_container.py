@@ -22,7 +22,7 @@ HEATMAP_FIELDS = (
 """Fields of a view whose changes are visible only in the heatmaps."""
 
 
-class CentrePage(QWidget):
+class CentralPaneContainer(QWidget):
     """Container that shows a pane in place of the heatmaps; the pane is created on first use.
 
     Parameters

@@ -31,7 +31,7 @@ MARGIN_PX, GAP_PX, RADIUS_PX = 10, 14, 8
 """Space around the cells, distance from the pointed cell, and radius of the corners."""
 
 
-class NumberLens(QWidget):
+class NumberMagnifier(QWidget):
     """Shows the numbers around a cell, next to that cell; clicks pass through the lens."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolTip
@@ -82,7 +82,7 @@ class NumberLens(QWidget):
         self.show()
         self.update()
 
-    def leave(self, point: QPointF) -> None:
+    def hide_if_outside(self, point: QPointF) -> None:
         """Hide the lens unless a point is inside its cell."""
         if self.isVisible() and not self._origin.contains(point):
             self.hide()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ATTENTION_LAYERS = (DynamicLayer, DynamicSlidingWindowLayer)
 
 
-class PreallocatedLayer(DynamicLayer):  # type: ignore[misc]  # transformers has no types
+class PreallocatedCacheLayer(DynamicLayer):  # type: ignore[misc]  # transformers has no types
     """Keys and values of one layer, in preallocated tensors."""
 
     def __init__(self, tokens: int) -> None:
@@ -63,5 +63,5 @@ def create_text_cache(config: Any, tokens: int) -> DynamicCache | None:
     if any(type(layer) not in _ATTENTION_LAYERS for layer in usual.layers):
         return None
     made = DynamicCache()
-    made.layer_class_to_replicate = partial(PreallocatedLayer, tokens)
+    made.layer_class_to_replicate = partial(PreallocatedCacheLayer, tokens)
     return made

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from visualizer.models.editable_heads import EditableHeads, Edits
-    from visualizer.models.forward import Forward
+    from visualizer.models.forward_runner import ForwardRunner
     from visualizer.models.long_text_recorder import LongTextCall
     from visualizer.models.recorded_runs import PartsToKeep
     from visualizer.models.text_model import Inputs, TextModel
@@ -41,13 +41,13 @@ MASK_INSPECTION_ERROR = (
 )
 
 
-class LongTextReader:
+class LongTextRunner:
     """Reader that runs a model on texts whose attention weights do not fit in memory.
 
     Weights are computed in tiles on access, from the stored queries and keys.
     """
 
-    def __init__(self, model: TextModel, forward: Forward, heads: EditableHeads) -> None:
+    def __init__(self, model: TextModel, forward: ForwardRunner, heads: EditableHeads) -> None:
         self._model, self._forward, self._heads = model, forward, heads
         self.max_weight_bytes: int | None = None
         """Maximum size, in bytes, of the attention weights of all layers that are kept in memory;
@@ -87,7 +87,7 @@ class LongTextReader:
         UnsupportedAttentionError
             If the attention cannot be recomputed from its inputs.
         """
-        whole = {**given, **self._model.last_logits_only}
+        whole = {**given, **self._model.last_logits_arguments}
         with torch.inference_mode(), self._forward.lock:
             layers = len(self._heads.probe_heads(given))
             by_module = self._heads.edits_by_module(given, edits)
@@ -106,7 +106,7 @@ class LongTextReader:
                     self.reads_in_chunks = False
             recording = record_long_text(model, by_module, layers=layers, keeps=keeps, ranks=ranks)
             with self._room_for_vectors(given, keeps=keeps), recording as calls:
-                return calls, run({**whole, **self._model.cache_disabled})
+                return calls, run({**whole, **self._model.cache_disabling_arguments})
 
     def attend(
         self, inputs: Inputs, edits: Edits, kept: PartsToKeep
@@ -166,7 +166,7 @@ class LongTextReader:
         if self._vector_bytes is None:
             few = {name: tensor[:, :PROBE_TOKENS] for name, tensor in given.items()}
             with record_long_text(self._model.model, ranks=self._model.ranks) as calls:
-                self._run_with_mask_rules({**few, **self._model.cache_disabled})
+                self._run_with_mask_rules({**few, **self._model.cache_disabling_arguments})
             found = sum(call.vectors.bytes for call in calls)
             self._vector_bytes = found // few["input_ids"].shape[-1]
         return self._vector_bytes

@@ -186,7 +186,7 @@ class LossHistory(Struct, frozen=True, eq=False):
         past.longest = len(grown[0])
         return LossHistory((grown[0], grown[1], grown[2]), (measured[0], measured[1]), past)
 
-    def extends(self, before: LossHistory) -> bool:
+    def is_extension_of(self, before: LossHistory) -> bool:
         """Return whether these losses extend the losses `before`, without comparing values."""
         return self._past is before._past and len(before) <= len(self)
 

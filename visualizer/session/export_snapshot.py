@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 
-class Snapshot(Struct, frozen=True, eq=False):
+class ExportSnapshot(Struct, frozen=True, eq=False):
     """Everything that an export needs: a run, its document and a view.
 
     Parameters
@@ -37,7 +37,7 @@ class Snapshot(Struct, frozen=True, eq=False):
         with forbid_waiting():
             return self.document.attach_results(self.run)
 
-    def with_separate_tiles(self) -> Snapshot:
+    def with_separate_tiles(self) -> ExportSnapshot:
         """Return a copy with images that can be refined without changing those in a window.
 
         Only matrices that are too large to be kept in memory are drawn in tiles.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
 
 
-class CellInfo(Struct, frozen=True, eq=False):
+class CellContext(Struct, frozen=True, eq=False):
     """An explained cell, with the names of its tokens, head and column."""
 
     run: Run

@@ -12,8 +12,8 @@ from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples
 from tests.support.small_runs import a_run
 from visualizer.attention.spec import BlockKind
+from visualizer.explanations.dependent_cells import dependent_cells
 from visualizer.explanations.explain import explain
-from visualizer.explanations.next_cells import next_cells
 from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def test_each_next_cell_is_computed_from_the_number(case: Case) -> None:
         shape = trace.shape(stage)[len(trace.axes) :]
         for place in ((0,) * len(shape), tuple(size - 1 for size in shape)):
             cell = Cell(stage, place)
-            for found in next_cells(trace, leading, cell):
+            for found in dependent_cells(trace, leading, cell):
                 assert reads(trace, found.cell, cell), (cell, found)
 
 
@@ -62,7 +62,7 @@ def test_each_next_cell_is_computed_from_the_number(case: Case) -> None:
 )
 def test_every_number_of_a_module_says_where_it_goes(cell: Cell, words: list[str]) -> None:
     trace = a_run(d_in=3, d_out=4, heads=2).trace
-    found = next_cells(trace, (), cell)
+    found = dependent_cells(trace, (), cell)
     assert [one.words for one in found] == words
     if words:
         value = trace.read(cell.stage, cell.place)
@@ -71,7 +71,7 @@ def test_every_number_of_a_module_says_where_it_goes(cell: Cell, words: list[str
 
 def test_the_residual_stream_goes_to_the_norm_and_to_the_sum() -> None:
     trace = a_run(d_in=4, d_out=4, block=BlockKind.PRE_NORM).trace
-    words = [one.words for one in next_cells(trace, (), Cell("residual", (2, 1)))]
+    words = [one.words for one in dependent_cells(trace, (), Cell("residual", (2, 1)))]
     assert words[0].startswith("row 3 of ")
     assert len(words) == 2
 
@@ -79,6 +79,6 @@ def test_the_residual_stream_goes_to_the_norm_and_to_the_sum() -> None:
 def test_a_key_that_heads_share_goes_to_the_scores() -> None:
     trace = a_run(d_in=8, d_out=8, heads=4, key_value_heads=2).trace
     cell = Cell("keys", (1, 3, 0))
-    (found,) = next_cells(trace, (), cell)
+    (found,) = dependent_cells(trace, (), cell)
     assert found.words == "column 4 of Scores"
     assert reads(trace, found.cell, cell)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from visualizer.lab.training.recorded_losses import LossHistory
+from visualizer.lab.training.loss_history import LossHistory
 
 LOSS = some.floats(min_value=0) | some.just(math.nan)
 ROWS = some.lists(some.tuples(some.integers(0, 40), LOSS, some.none() | LOSS), max_size=30)
@@ -115,8 +115,8 @@ def test_extending_a_million_steps_does_not_copy_them() -> None:
 def test_extended_losses_are_recognized() -> None:
     begun = LossHistory.of([1, 2], [3.0, 2.0], [1.0, 1.0])
     further = begun.extended([3], [1.0], [1.0])
-    assert further.extends(begun)
-    assert not begun.extends(further)
-    assert not begun.extended([3], [9.0], [1.0]).extends(further)  # another branch
-    assert not further.extended([2], [9.0], [1.0]).extends(further)
-    assert further.extended(validation_steps=[3], validation=[1.0]).extends(further)
+    assert further.is_extension_of(begun)
+    assert not begun.is_extension_of(further)
+    assert not begun.extended([3], [9.0], [1.0]).is_extension_of(further)  # another branch
+    assert not further.extended([2], [9.0], [1.0]).is_extension_of(further)
+    assert further.extended(validation_steps=[3], validation=[1.0]).is_extension_of(further)

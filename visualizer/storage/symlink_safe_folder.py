@@ -56,7 +56,7 @@ def make_private_folder(path: Path) -> None:
             path.chmod(PRIVATE_MODE)
 
 
-class LinkSafeFolder(Struct, frozen=True):
+class SymlinkSafeFolder(Struct, frozen=True):
     """A folder below which no link is followed.
 
     Parameters
@@ -83,9 +83,9 @@ class LinkSafeFolder(Struct, frozen=True):
         """Maximum permissions of files and folders that are created in this folder."""
         return PRIVATE_MODE if self.is_private else 0o777
 
-    def file(self, name: str) -> LinkSafeFile:
+    def file(self, name: str) -> SymlinkSafeFile:
         """Return a file in the folder, existing or not."""
-        return LinkSafeFile(self, name)
+        return SymlinkSafeFile(self, name)
 
     def check(self) -> None:
         """Raise `OSError` if the folder does not exist, is not a folder, or is a link."""
@@ -117,16 +117,16 @@ class LinkSafeFolder(Struct, frozen=True):
                     _remove_temporary_file(self.file(name))
 
 
-class LinkSafeFile(Struct, frozen=True):
-    """A file in a `LinkSafeFolder`, existing or not: a regular file, never a link."""
+class SymlinkSafeFile(Struct, frozen=True):
+    """A file in a `SymlinkSafeFolder`, existing or not: a regular file, never a link."""
 
-    folder: LinkSafeFolder
+    folder: SymlinkSafeFolder
     name: str
 
     @classmethod
-    def at(cls, path: Path) -> LinkSafeFile:
+    def at(cls, path: Path) -> SymlinkSafeFile:
         """Return the file at a path that must not have a link as its last component."""
-        return LinkSafeFolder(path.parent).file(path.name)
+        return SymlinkSafeFolder(path.parent).file(path.name)
 
     @property
     def path(self) -> Path:
@@ -276,7 +276,7 @@ def _check_folder(found: os.stat_result, name: str) -> None:
         raise OSError(errno.ENOTDIR, FOLDER_REQUIRED_ERROR, name)
 
 
-def _create_temporary_file(folder: LinkSafeFolder) -> tuple[LinkSafeFile, int]:
+def _create_temporary_file(folder: SymlinkSafeFolder) -> tuple[SymlinkSafeFile, int]:
     """Create a temporary file, locked until it is closed; return the file and a descriptor."""
     while True:
         # The name is short because file systems limit the length of names.
@@ -290,7 +290,7 @@ def _create_temporary_file(folder: LinkSafeFolder) -> tuple[LinkSafeFile, int]:
         os.close(descriptor)  # another process has just removed the file as a leftover
 
 
-def _remove_temporary_file(part: LinkSafeFile) -> None:
+def _remove_temporary_file(part: SymlinkSafeFile) -> None:
     """Remove a temporary file, unless it is locked because it is still being written."""
     is_regular = stat.S_ISREG(part.path.lstat().st_mode)
     if not is_regular or sys.platform == "win32":
@@ -315,7 +315,7 @@ def _try_lock(descriptor: int) -> bool:
     return True
 
 
-def path_of_open_file(file: BinaryIO, opened_as: LinkSafeFile) -> str:
+def path_of_open_file(file: BinaryIO, opened_as: SymlinkSafeFile) -> str:
     """Return a path by which a library that requires paths can open this same open file."""
     path = f"/dev/fd/{file.fileno()}"
     return path if os.path.exists(path) else str(opened_as.path)  # noqa: PTH110

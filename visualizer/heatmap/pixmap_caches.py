@@ -109,9 +109,9 @@ class PanelMarginsPixmapCache:
 
     def titles(self, layout: BoardLayout, width: float, theme: Theme, ratio: float) -> QPixmap:
         """Return a pixmap of the stage names, with the given width and the headings' height."""
-        heads = layout.column_heads
+        heads = layout.column_headers
         shown = tuple(
-            (_column_head_key(head.heatmap), head.left, head.width, head.notes) for head in heads
+            (_column_header_key(head.heatmap), head.left, head.width, head.notes) for head in heads
         )
         key = (shown, width, layout.head, theme, ratio, system_font())
         picture = self._titles.pop(key, None)
@@ -120,7 +120,7 @@ class PanelMarginsPixmapCache:
             picture.setDevicePixelRatio(ratio)
             picture.fill(QColor(theme.paper))
             painter = QPainter(picture)
-            panel_margins_paint.paint_column_heads(painter, heads, theme)
+            panel_margins_paint.paint_column_headers(painter, heads, theme)
             painter.end()
         self._titles[key] = picture
         if len(self._titles) > MAX_CACHED_TITLES:
@@ -202,11 +202,11 @@ def _frame_key(slot: PanelSlot, whole: QRectF) -> Hashable:
         heatmap.columns if slot.has_column_labels else None,
         slot.longest,
         heatmap.colour if heatmap.colour.limits is ColourLimits.PANEL else None,
-        (slot.title, _column_head_key(heatmap)) if slot.title in PLACEMENTS_ABOVE_PANEL else None,
+        (slot.title, _column_header_key(heatmap)) if slot.title in PLACEMENTS_ABOVE_PANEL else None,
     )
 
 
-def _column_head_key(heatmap: Heatmap) -> Hashable:
+def _column_header_key(heatmap: Heatmap) -> Hashable:
     """Return a key for everything that is shown above a column of panels."""
     axes = (heatmap.rows.name, heatmap.columns.name)
     layer_and_head = None if heatmap.layer is None else (heatmap.layer, heatmap.head)

@@ -12,10 +12,10 @@ import pytest
 
 from tests.support.planted_links import KINDS, LINKS, make_outside, plant, tree
 from visualizer.storage.file_lock import FileLock, is_held
-from visualizer.storage.link_safe_folder import (
+from visualizer.storage.symlink_safe_folder import (
     LINK_ERROR,
-    LinkSafeFile,
-    LinkSafeFolder,
+    SymlinkSafeFile,
+    SymlinkSafeFolder,
     leaves_folder,
     path_of_open_file,
 )
@@ -32,13 +32,13 @@ def outside(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> LinkSafeFolder:
-    made = LinkSafeFolder(tmp_path / "folder")
+def folder(tmp_path: Path) -> SymlinkSafeFolder:
+    made = SymlinkSafeFolder(tmp_path / "folder")
     made.make()
     return made
 
 
-ACTS: dict[str, Callable[[LinkSafeFile], object]] = {
+ACTS: dict[str, Callable[[SymlinkSafeFile], object]] = {
     "read": lambda file: file.read_bytes(100),
     "write": lambda file: file.write(lambda opened: opened.write(b"new")),
     "append": lambda file: file.append(b"new"),
@@ -52,7 +52,7 @@ ACTS: dict[str, Callable[[LinkSafeFile], object]] = {
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_no_file_is_refused(
-    folder: LinkSafeFolder, outside: Path, act: str, kind: str
+    folder: SymlinkSafeFolder, outside: Path, act: str, kind: str
 ) -> None:
     file, before = folder.file("a"), tree(outside)
     plant(file.path, kind, outside)
@@ -69,9 +69,9 @@ def test_what_is_no_file_is_refused(
 @pytest.mark.parametrize("act", [act for act in ACTS if act != "lock"])
 @pytest.mark.parametrize("kind", LINKS)
 def test_no_folder_on_the_way_may_be_a_link(
-    folder: LinkSafeFolder, outside: Path, act: str, kind: str
+    folder: SymlinkSafeFolder, outside: Path, act: str, kind: str
 ) -> None:
-    below, before = LinkSafeFolder(folder.path, "below"), tree(outside)
+    below, before = SymlinkSafeFolder(folder.path, "below"), tree(outside)
     plant(below.path, kind, outside)
     file = below.file("00000003.safetensors")
     acts: list[Callable[[], object]] = [
@@ -88,7 +88,7 @@ def test_no_folder_on_the_way_may_be_a_link(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_link_is_removed_and_what_it_leads_to_stays(
-    folder: LinkSafeFolder, outside: Path, kind: str
+    folder: SymlinkSafeFolder, outside: Path, kind: str
 ) -> None:
     before = tree(outside)
     plant(folder.path / ".attention-0123abcd.part", kind, outside)
@@ -104,7 +104,7 @@ def test_a_link_is_removed_and_what_it_leads_to_stays(
 
 
 def test_files_are_written_read_and_removed(tmp_path: Path) -> None:
-    below = LinkSafeFolder(tmp_path / "a" / "b", "c")
+    below = SymlinkSafeFolder(tmp_path / "a" / "b", "c")
     file = below.file("file")
     assert below.list_names() == ()
     assert not file.exists()
@@ -127,12 +127,12 @@ def test_files_are_written_read_and_removed(tmp_path: Path) -> None:
 def test_the_folder_itself_may_be_reached_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    LinkSafeFolder(tmp_path / "link").file("a").append(b"content")
+    SymlinkSafeFolder(tmp_path / "link").file("a").append(b"content")
     assert (tmp_path / "real" / "a").read_bytes() == b"content"
 
 
 def test_a_file_with_a_name_elsewhere_is_not_appended_to(
-    folder: LinkSafeFolder, outside: Path
+    folder: SymlinkSafeFolder, outside: Path
 ) -> None:
     file = folder.file("a")
     os.link(outside / "file", file.path)
@@ -145,7 +145,7 @@ def test_a_file_with_a_name_elsewhere_is_not_appended_to(
     assert file.read_bytes(100) == b"new"
 
 
-def test_what_is_too_large_is_not_read(folder: LinkSafeFolder) -> None:
+def test_what_is_too_large_is_not_read(folder: SymlinkSafeFolder) -> None:
     folder.file("a").append(b"0123456789")
     assert folder.file("a").read_bytes(10) == b"0123456789"
     with pytest.raises(OSError, match="it is larger than"):
@@ -153,7 +153,7 @@ def test_what_is_too_large_is_not_read(folder: LinkSafeFolder) -> None:
 
 
 def test_what_could_not_be_appended_whole_is_taken_back(
-    folder: LinkSafeFolder, monkeypatch: pytest.MonkeyPatch
+    folder: SymlinkSafeFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = folder.file("a")
     file.append(b"a whole row\n")
@@ -171,14 +171,14 @@ def test_what_could_not_be_appended_whole_is_taken_back(
 
 
 def test_a_link_that_comes_after_the_check_is_not_followed(
-    folder: LinkSafeFolder, outside: Path, monkeypatch: pytest.MonkeyPatch
+    folder: SymlinkSafeFolder, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before, file = tree(outside), folder.file("a")
 
-    def find_nothing(_: LinkSafeFile) -> None:
+    def find_nothing(_: SymlinkSafeFile) -> None:
         raise FileNotFoundError
 
-    monkeypatch.setattr(LinkSafeFile, "stat", find_nothing)
+    monkeypatch.setattr(SymlinkSafeFile, "stat", find_nothing)
     for kind in LINKS:
         plant(file.path, kind, outside)
         for act in ("read", "append", "touch"):
@@ -189,7 +189,7 @@ def test_a_link_that_comes_after_the_check_is_not_followed(
     assert tree(outside) == before
 
 
-def test_a_lock_is_seen_without_writing(folder: LinkSafeFolder) -> None:
+def test_a_lock_is_seen_without_writing(folder: SymlinkSafeFolder) -> None:
     file = folder.file("lock")
     assert not is_held(file.path)
     file.touch()
@@ -202,7 +202,7 @@ def test_a_lock_is_seen_without_writing(folder: LinkSafeFolder) -> None:
     assert not file.exists()
 
 
-def test_the_path_of_an_open_file_leads_to_it(folder: LinkSafeFolder, outside: Path) -> None:
+def test_the_path_of_an_open_file_leads_to_it(folder: SymlinkSafeFolder, outside: Path) -> None:
     file = folder.file("a")
     file.append(b"content")
     with file.open(100) as opened:
@@ -210,7 +210,9 @@ def test_the_path_of_an_open_file_leads_to_it(folder: LinkSafeFolder, outside: P
         assert Path(path_of_open_file(opened, file)).read_bytes() == b"content"
 
 
-def test_only_what_is_in_a_folder_can_lead_out_of_it(folder: LinkSafeFolder, outside: Path) -> None:
+def test_only_what_is_in_a_folder_can_lead_out_of_it(
+    folder: SymlinkSafeFolder, outside: Path
+) -> None:
     plant(folder.path / "link", "link to a file", outside)
     plant(folder.path / "below", "link to a folder", outside)
     (folder.path.parent / "way").symlink_to(folder.path)

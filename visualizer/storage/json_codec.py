@@ -33,11 +33,11 @@ ArchiveMembers = dict[str, bytes]
 """Binary data, keyed by its path in the tree."""
 
 
-class DamagedError(ValueError):
+class DamagedFileError(ValueError):
     """Raised if a file is damaged; the message continues a sentence that begins with its name."""
 
 
-class JsonCoding:
+class JsonCodec:
     """Encodes trees of structs as JSON values and decodes them.
 
     Parameters
@@ -96,7 +96,7 @@ class JsonCoding:
 
         Raises
         ------
-        DamagedError
+        DamagedFileError
             With the path of the first value that does not match its type.
         """
         origin = get_origin(hint)
@@ -132,11 +132,11 @@ class JsonCoding:
         _check_type(isinstance(value, dict), path, "an object", value)
         fields = self._saved_field_types(kind)
         if more := sorted(value.keys() - fields.keys()):
-            raise DamagedError(
+            raise DamagedFileError(
                 f"contains an unexpected entry at {path}: “{format_short_value(more[0])}”."
             )
         if missing := sorted(fields.keys() - value.keys()):
-            raise DamagedError(f"does not contain “{missing[0]}” at {path}.")
+            raise DamagedFileError(f"does not contain “{missing[0]}” at {path}.")
         return kind(
             **{
                 name: self.decode(value[name], hint, f"{path}/{name}", members)
@@ -161,7 +161,9 @@ def _describe_value(value: object) -> str:
 
 def _check_type(is_valid: bool, path: str, expected: str, value: object) -> None:
     if not is_valid:
-        raise DamagedError(f"contains {format_short_value(value)} at {path}; expected {expected}.")
+        raise DamagedFileError(
+            f"contains {format_short_value(value)} at {path}; expected {expected}."
+        )
 
 
 def _strip_none(hint: Any) -> Any:
@@ -184,10 +186,10 @@ def _decode_enum(value: Any, kind: type[Enum], path: str) -> Enum:
 def _decode_bytes(value: Any, path: str, members: ArchiveMembers) -> bytes:
     count = _decode_integer(value, path)
     if path not in members:
-        raise DamagedError(f"does not contain the data for {path}.")
+        raise DamagedFileError(f"does not contain the data for {path}.")
     found = members.pop(path)
     if len(found) != count:
-        raise DamagedError(
+        raise DamagedFileError(
             f"contains {len(found):,} bytes at {path}; expected {format_short_value(count)}."
         )
     return found
@@ -198,7 +200,7 @@ def _decode_bytes(value: Any, path: str, members: ArchiveMembers) -> bytes:
 
 def _encode_integer(value: int) -> int:
     if not _is_valid_integer(value):
-        raise DamagedError("contains a number that is too large")
+        raise DamagedFileError("contains a number that is too large")
     return value
 
 

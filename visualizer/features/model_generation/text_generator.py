@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import numpy as np
 
     from visualizer.generation.generation_tree import GenerationTree
-    from visualizer.language.sampling import Sampling
-    from visualizer.models.cached_generation import TokenReader, TokenReading
-    from visualizer.models.model_client.remote_model import RemoteModel, RemoteTokenReader
+    from visualizer.language.sampling import SamplingSettings
+    from visualizer.models.cached_generation import NextTokenPrediction, NextTokenPredictor
+    from visualizer.models.model_client.remote_model import RemoteModel, RemoteNextTokenPredictor
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.opened_model import OpenedModel
 
@@ -56,18 +56,18 @@ class NodeResult(Struct, frozen=True, eq=False):
         return sum(each.nbytes for each in self.rows.values())
 
 
-class Continuation(Struct, frozen=True, eq=False):
+class GenerationStepResult(Struct, frozen=True, eq=False):
     """Result of a step: the tree, and the forward pass at the current node of the tree.
 
     Parameters
     ----------
-    source : ContinuedText
+    source : TextGenerator
         The text that was continued.
     before, tree : GenerationTree
         The tree before and after the step.
     """
 
-    source: ContinuedText
+    source: TextGenerator
     before: GenerationTree
     tree: GenerationTree
     result: NodeResult
@@ -82,7 +82,7 @@ class BranchText(Struct, frozen=True, eq=False):
         Whether the tokenizer splits the text into exactly the generated tokens.
     """
 
-    source: ContinuedText
+    source: TextGenerator
     text: str
     is_split_alike: bool
 
@@ -90,18 +90,18 @@ class BranchText(Struct, frozen=True, eq=False):
 class RejectedStep(Struct, frozen=True, eq=False):
     """The error message of a step that was rejected."""
 
-    source: ContinuedText
+    source: TextGenerator
     sentence: str
 
 
 class FailedStep(Struct, frozen=True, eq=False):
     """An unexpected exception raised by a step."""
 
-    source: ContinuedText
+    source: TextGenerator
     error: Exception
 
 
-class ContinuedText:
+class TextGenerator:
     """A text that is being continued, with its model and key/value cache; not thread-safe.
 
     The parameters are those of `create_token_reader`.
@@ -123,27 +123,31 @@ class ContinuedText:
         self._is_closed.set()
 
     @cached_property
-    def _incremental_decoder(self) -> TokenReader | RemoteTokenReader:
-        from visualizer.attention.run import reserve_window_core
+    def _incremental_decoder(self) -> NextTokenPredictor | RemoteNextTokenPredictor:
+        from visualizer.attention.run import reserve_gui_core
         from visualizer.models.text_reading import create_token_reader
 
-        reserve_window_core()
+        reserve_gui_core()
         return create_token_reader(self.model, self._text, self._factors, is_chat=self._is_chat)
 
-    def read_current_node(self, tree: GenerationTree, sampling: Sampling) -> Continuation:
+    def read_current_node(
+        self, tree: GenerationTree, sampling: SamplingSettings
+    ) -> GenerationStepResult:
         """Run the model on the text up to the current node.
 
         Raises
         ------
         InputError
-            As in `TokenReader.read`, or if `create_token_reader` rejects the model.
+            As in `NextTokenPredictor.read`, or if `create_token_reader` rejects the model.
         """
         reader = self._incremental_decoder
         if not tree.prompt:
             tree = tree.restart(reader.words)
         return self._read_node(tree, tree, sampling)
 
-    def sample_token(self, before: GenerationTree, sampling: Sampling) -> Continuation:
+    def sample_token(
+        self, before: GenerationTree, sampling: SamplingSettings
+    ) -> GenerationStepResult:
         """Sample a token after the current node and run the model on this token."""
         reader = self._incremental_decoder
         reader.check_memory(len(before.path) + 1)
@@ -152,7 +156,9 @@ class ContinuedText:
         tree = before.append_sampled(drawable, reader.vocabulary, sampling_probabilities(logits))
         return self._read_node(before, tree, sampling)
 
-    def pick_token(self, before: GenerationTree, token: int, sampling: Sampling) -> Continuation:
+    def pick_token(
+        self, before: GenerationTree, token: int, sampling: SamplingSettings
+    ) -> GenerationStepResult:
         """Append the token with the given id, or go to its branch, and run the model on it."""
         reader = self._incremental_decoder
         reader.check_memory(len(before.path) + 1)
@@ -178,10 +184,10 @@ class ContinuedText:
             return FailedStep(self, error)
 
     def _read_node(
-        self, before: GenerationTree, tree: GenerationTree, sampling: Sampling
-    ) -> Continuation:
+        self, before: GenerationTree, tree: GenerationTree, sampling: SamplingSettings
+    ) -> GenerationStepResult:
         numbers = _token_ids(tree)
-        read: TokenReading = self._incremental_decoder.read(numbers)
+        read: NextTokenPrediction = self._incremental_decoder.read(numbers)
         vocabulary = self._incremental_decoder.vocabulary
         reading = NodeResult(
             read.rows,
@@ -190,7 +196,7 @@ class ContinuedText:
             read.cache_bytes,
             bool(numbers) and numbers[-1] in self._incremental_decoder.ends,
         )
-        return Continuation(self, before, tree, reading)
+        return GenerationStepResult(self, before, tree, reading)
 
 
 def _token_ids(tree: GenerationTree) -> list[int]:

@@ -18,7 +18,7 @@ from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureExtent, resolve_figure_view
 from visualizer.export.figures.figure_page import PAPER_THEMES
 from visualizer.heatmap import colour_mapping
-from visualizer.heatmap.board_presenter import draw_panel, source_progress
+from visualizer.heatmap.board_presenter import draw_panel, partial_progress
 from visualizer.heatmap.panel_presenter import PanelSource
 from visualizer.progress import Progress, no_progress
 from visualizer.session.timeline import Playhead
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
     from visualizer.export.figure_settings import FigureSettings
     from visualizer.heatmap.board import Heatmap
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
     from visualizer.session.resolved_view import PoolingExtent, ResolvedView
     from visualizer.widgets.theme import Theme
 
@@ -45,7 +45,7 @@ COARSE_SIDE_CELLS = 512
 """Cells per side of the coarse image from which the colour limits of a long text are taken."""
 
 
-class PanelCells(Struct, frozen=True, eq=False):
+class CellImage(Struct, frozen=True, eq=False):
     """A panel to render with one pixel per cell.
 
     Parameters
@@ -87,11 +87,11 @@ class PanelCells(Struct, frozen=True, eq=False):
         self._check_colours()
         height = self.extent.side[0]
         if self._needs_value_range:
-            draw_panel(self._coarse_source(COARSE_SIDE_CELLS), source_progress(progress, 0, 2))
-            progress = source_progress(progress, 1, 2)
+            draw_panel(self._coarse_source(COARSE_SIDE_CELLS), partial_progress(progress, 0, 2))
+            progress = partial_progress(progress, 1, 2)
         for top in range(0, height, ROWS_PER_BAND):
             yield self._render_band(
-                top, source_progress(progress, top // ROWS_PER_BAND, -(-height // ROWS_PER_BAND))
+                top, partial_progress(progress, top // ROWS_PER_BAND, -(-height // ROWS_PER_BAND))
             )
 
     def render_coarse(self, room: int) -> QImage:
@@ -140,7 +140,7 @@ class PanelCells(Struct, frozen=True, eq=False):
         else:
             progress(0, 1)
         pixels = self._colour_pixels(source.heatmap({}))
-        source.drop()
+        source.discard_values()
         return pixels
 
     def _colour_pixels(self, heatmap: Heatmap) -> np.ndarray:
@@ -151,7 +151,7 @@ class PanelCells(Struct, frozen=True, eq=False):
         return pixels.reshape(len(indices), -1)
 
 
-def find_panel_cells(snapshot: Snapshot, figure_settings: FigureSettings) -> PanelCells:
+def find_cell_image(snapshot: ExportSnapshot, figure_settings: FigureSettings) -> CellImage:
     """Return the panel to render: that of the pinned cell or, without one, of the last weights.
 
     The entire panel is rendered, regardless of the zoom. A window that shows the same run is not
@@ -164,10 +164,10 @@ def find_panel_cells(snapshot: Snapshot, figure_settings: FigureSettings) -> Pan
     stage = resolved.shown_stages[0]
     head_choice = next(resolved.rows_of(stage))
     extent = resolved.full_extent(stage, MAX_SIDE_PX)
-    return PanelCells(resolved, stage, head_choice, extent, PAPER_THEMES[figure_settings.paper])
+    return CellImage(resolved, stage, head_choice, extent, PAPER_THEMES[figure_settings.paper])
 
 
-def render_cells(cells: PanelCells) -> np.ndarray:
+def render_cell_image(cells: CellImage) -> np.ndarray:
     """Return the pixels of a panel, uint8 [row, column, 4]: red, green, blue and alpha."""
     width, height = cells.size
     pixels = np.full((height, width, 4), 255, np.uint8)

@@ -22,9 +22,9 @@ from visualizer.documents.open_document import open_document
 from visualizer.errors import InputError
 from visualizer.export.dialog.preview_widget import render_preview
 from visualizer.export.export_settings import ExportSettings
-from visualizer.export.figure_settings import FigureExtent, FigurePaper, FigureSettings
-from visualizer.export.figures import panel_cells_picture
-from visualizer.export.figures.panel_cells_picture import find_panel_cells
+from visualizer.export.figure_settings import FigureExtent, FigureSettings, FigureTheme
+from visualizer.export.figures import cell_image
+from visualizer.export.figures.cell_image import find_cell_image
 from visualizer.export.figures.rasterization import render_pixels
 from visualizer.export.writers import export_file, export_into
 from visualizer.heatmap import colour_mapping
@@ -38,7 +38,7 @@ from visualizer.widgets.theme import LIGHT, PRINT
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from visualizer.session.exportable_snapshot import Snapshot
+    from visualizer.session.export_snapshot import ExportSnapshot
 
 pytestmark = pytest.mark.usefixtures("application")
 CELLS = FigureSettings(extent=FigureExtent.CELLS)
@@ -51,16 +51,16 @@ SPECS: tuple[dict[str, Any], ...] = (
 BOTH = [tuple(make(TOKENS, **spec) for make in (held_shot, long_shot)) for spec in SPECS]
 
 
-def picture_of(snapshot: Snapshot, settings: FigureSettings = CELLS) -> np.ndarray:
+def picture_of(snapshot: ExportSnapshot, settings: FigureSettings = CELLS) -> np.ndarray:
     file = io.BytesIO()
     export_into(file, ".png", snapshot, settings)
     with Image.open(file) as image:
         return np.asarray(image.convert("RGB")).astype(int)
 
 
-def colours_of(snapshot: Snapshot) -> np.ndarray:
+def colours_of(snapshot: ExportSnapshot) -> np.ndarray:
     """Return the colours of the entire panel, computed from the stored values in one step."""
-    cells = find_panel_cells(snapshot, CELLS)
+    cells = find_cell_image(snapshot, CELLS)
     heatmap = cells.panel_source(cells.extent).heatmap({})
     words = colour_mapping.colour_table(heatmap.colour.map, PRINT)[
         colour_mapping.colour_indices(heatmap)
@@ -79,7 +79,7 @@ def colours_of(snapshot: Snapshot) -> np.ndarray:
     st.sampled_from([16_384, 45, 32]),
 )
 def test_bands_have_the_colours_of_the_whole(
-    both: tuple[Snapshot, Snapshot],
+    both: tuple[ExportSnapshot, ExportSnapshot],
     stage: str,
     lens: WeightTransform,
     limits: ColourLimits,
@@ -93,9 +93,9 @@ def test_bands_have_the_colours_of_the_whole(
     view = View(stages=frozenset({stage}), lens=lens, colouring=colouring, folds=folds)
     held, long = (replace(each, view=view) for each in both)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(panel_cells_picture, "MAX_SIDE_PX", most)
-        patch.setattr(panel_cells_picture, "ROWS_PER_BAND", 7)
-        patch.setattr(panel_cells_picture, "COARSE_SIDE_CELLS", 16)
+        patch.setattr(cell_image, "MAX_SIDE_PX", most)
+        patch.setattr(cell_image, "ROWS_PER_BAND", 7)
+        patch.setattr(cell_image, "COARSE_SIDE_CELLS", 16)
         wanted, found = picture_of(held), picture_of(long)
         np.testing.assert_array_equal(wanted, colours_of(held))
     if wanted.shape == found.shape:  # long texts have blocks of powers of two
@@ -107,11 +107,11 @@ def test_it_is_all_of_the_pinned_panel_whatever_is_zoomed_in_on() -> None:
     _, long = BOTH[1]
     view = View(pinned=Cell("scaled", (1, 40, 30)), zoom=ZoomRange(range(20, 50), range(10, 40)))
     shown = replace(long, view=view)
-    cells = find_panel_cells(shown, CELLS)
+    cells = find_cell_image(shown, CELLS)
     assert (cells.stage.name, cells.head_choice) == ("scaled", (1, None))
     assert cells.size == (TOKENS, TOKENS)
     np.testing.assert_array_equal(render_pixels(shown, CELLS)[..., :3], picture_of(shown))
-    in_light = picture_of(shown, replace(CELLS, paper=FigurePaper.LIGHT))
+    in_light = picture_of(shown, replace(CELLS, paper=FigureTheme.LIGHT))
     assert in_light.shape == (TOKENS, TOKENS, 3)
     assert cells.theme is PRINT is not LIGHT
 
@@ -166,7 +166,7 @@ def test_a_cancelled_image_leaves_nothing(tmp_path: Path) -> None:
 
 def test_progress_grows_and_memory_is_that_of_some_rows() -> None:
     one, told = long_shot(3_000, View(stages=frozenset({"scaled"}))), []
-    cells = find_panel_cells(one, CELLS)
+    cells = find_cell_image(one, CELLS)
     held = cells.resolved.run.trace.cached_stage("scaled")
     largest = 0
     tracemalloc.start()

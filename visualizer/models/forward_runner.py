@@ -16,7 +16,7 @@ from visualizer.language.wire_format import Message
 from visualizer.models.attention_recorder import (
     TENSOR_FIELDS,
     AttentionCall,
-    HeadCut,
+    MaskedEdges,
     RecordingMethod,
     record_attention,
 )
@@ -99,7 +99,7 @@ def _parse_message(message: Message) -> list[AttentionCall]:
                 RecordingMethod(method),
                 scaling=scaling,
                 arguments={**plain, **tensors},
-                cuts=convert(cuts, dict[int, HeadCut], strict=False),
+                cuts=convert(cuts, dict[int, MaskedEdges], strict=False),
                 **parts,
             )
         )
@@ -131,7 +131,7 @@ ONE_PASS_FROM_DISK_NOTICE = (
 )
 
 
-class Forward:
+class ForwardRunner:
     """Forward pass of a model whose weights are in memory, with its attention recorded."""
 
     holds_weights = False
@@ -215,7 +215,7 @@ class Forward:
         return calls
 
 
-class RankForward(Forward):
+class RankForwardRunner(ForwardRunner):
     """Forward pass of a model that is split across processes, which all make the same calls."""
 
     holds_weights = True
@@ -233,7 +233,7 @@ class RankForward(Forward):
         ]
 
 
-class DiskForward(Forward):
+class DiskForwardRunner(ForwardRunner):
     """Forward pass of a model that loads its layers from disk one at a time."""
 
     holds_weights = True
@@ -257,8 +257,8 @@ class DiskForward(Forward):
             yield
 
 
-def create_forward(model: TextModel) -> Forward:
+def create_forward(model: TextModel) -> ForwardRunner:
     """Return the forward pass for a model, depending on where its weights are stored."""
     if model.on_disk:
-        return DiskForward(model, model.on_disk)
-    return RankForward(model) if model.ranks.count > 1 else Forward(model)
+        return DiskForwardRunner(model, model.on_disk)
+    return RankForwardRunner(model) if model.ranks.count > 1 else ForwardRunner(model)
