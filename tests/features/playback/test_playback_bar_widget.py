@@ -55,6 +55,24 @@ def test_at_first_everything_is_computed_and_a_hint_is_shown(viewer: Viewer) -> 
     assert viewer.hand.stages == ["scores", "weights", "context"]
 
 
+def test_a_changed_colour_range_is_noticed(viewer: Viewer) -> None:
+    viewer.hand.leave()
+    hint, workspace = viewer.said, viewer.hand.window.workspace
+    ends = []
+    for is_causal in (not workspace.document.get("causal"), workspace.document.get("causal")):
+        workspace.set("causal", is_causal)
+        viewer.hand.settle()
+        (*_, end) = viewer.shown.weights_range
+        ends.append(end)
+        assert viewer.said != hint
+        assert end in viewer.said
+    assert ends[0] in viewer.said
+    assert ends[0] != ends[1]
+    viewer.key(Qt.Key.Key_Home)
+    viewer.key(Qt.Key.Key_End)
+    assert viewer.said == hint
+
+
 def test_home_is_the_first_step_and_end_shows_all_again(viewer: Viewer) -> None:
     before = viewer.picture()
     viewer.key(Qt.Key.Key_Home)

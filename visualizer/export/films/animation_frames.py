@@ -24,7 +24,7 @@ from visualizer.features.playback.presenter import (
     present_playback,
 )
 from visualizer.heatmap.board_arrangement import EDGE
-from visualizer.heatmap.board_presenter import present_board
+from visualizer.heatmap.board_presenter import BoardContents, present_board
 from visualizer.heatmap.cell_cursor import present_cursor
 from visualizer.heatmap.flow_placement import place_flow
 from visualizer.heatmap.highlights import present_highlights
@@ -157,7 +157,9 @@ class AnimationFrames(Struct, frozen=True, eq=False):
         size, ratio = first.panels.size(), self.ratio * first.scale
         layout = place_flow(board, size.width(), size.height(), ratio, is_page=True)
         page = replace(first, figure=figure, layout=layout)
-        return page, present_playback(resolved, PlaybackPanel(), highlights)
+        return page, present_playback(
+            resolved, PlaybackPanel(), BoardContents(board, step_highlights=highlights)
+        )
 
     def picture(self, frame: int) -> QImage:
         """Paint a frame; the static parts of a step are painted only once for all of its frames."""

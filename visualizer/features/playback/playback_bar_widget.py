@@ -197,7 +197,7 @@ class PlaybackBar(QWidget):
         if self._cell and bar.question is None and not bar.playhead.is_playing:
             texts = self._cell
         is_quiet = not texts[0] and bar.count > 0
-        hint = f"<span style='color:{theme.quiet}'>{HINT}</span>" if is_quiet else ""
+        hint = f"<span style='color:{theme.quiet}'>{bar.range_notice or HINT}</span>" * is_quiet
         self.caption.show_html((texts[0] or hint,))
         self.equation.show_html(*equation_to_html(texts[1], theme))
 

@@ -11,15 +11,18 @@ from msgspec.structs import replace
 from visualizer.explanations.explain import Equation, describe_step, equation
 from visualizer.explanations.prediction_judge import prediction_instruction
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
+from visualizer.heatmap.colour_range import AutomaticRange
 from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.screen import PanelId
 from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize, Timeline
+from visualizer.session.view_options import ColourLimits
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from visualizer.attention.run import Run
-    from visualizer.heatmap.highlights import Highlights
+    from visualizer.heatmap.board import Board
+    from visualizer.heatmap.board_presenter import BoardContents
     from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.user_prediction import PredictionQuestion
     from visualizer.widgets.theme import Theme
@@ -40,6 +43,12 @@ class PlaybackPanel(Struct, frozen=True):
         Caption of the step (HTML); empty outside playback, unless it has just ended.
     question : PredictionQuestion or None
         Question of the prediction in progress.
+    weights_range : tuple of str
+        The title of the weights on the board and the end of their colour range; empty if the
+        board shows no weights or the range does not depend on the numbers.
+    range_notice : str
+        States that the colour range has changed, because equal colours then no longer stand for
+        equal weights; empty if it has not.
     """
 
     position: int = 0
@@ -50,6 +59,8 @@ class PlaybackPanel(Struct, frozen=True):
     equation: Equation | None = None
     question: PredictionQuestion | None = None
     is_revealed: bool = False
+    weights_range: tuple[str, ...] = ()
+    range_notice: str = ""
     made_of: Hashable = None
 
 
@@ -57,16 +68,19 @@ PLAYBACK_PANEL: PanelId[PlaybackPanel] = PanelId("Playback")
 
 
 def present_playback(
-    resolved: ResolvedView, previous: PlaybackPanel, highlights: Highlights
+    resolved: ResolvedView, previous: PlaybackPanel, contents: BoardContents
 ) -> PlaybackPanel:
     """Return the contents of the bar, or the same object as before if nothing changed."""
     if previous.made_of == resolved.step_key:
         return previous
+    highlights, weights_range = contents.step_highlights, _weights_range(contents.board)
     guess, place, timeline = resolved.prediction, resolved.place, resolved.timeline
     bar = PlaybackPanel(
         timeline.position(PlaybackPosition(guess.stage) if guess else place),
         len(timeline),
         resolved.view.playhead,
+        weights_range=weights_range,
+        range_notice=_describe_range_change(previous.weights_range, weights_range),
         made_of=resolved.step_key,
     )
     if guess:
@@ -87,6 +101,19 @@ def present_playback(
         caption=describe_step(run, leading, step, head),
         equation=equation(run, leading, step, head),
     )
+
+
+def _weights_range(board: Board) -> tuple[str, ...]:
+    panel = next((panel for panel in board.heatmaps if panel.is_share), None)
+    if panel is None or panel.colour.limits is not ColourLimits.AUTO:
+        return ()
+    return panel.title, str(AutomaticRange(panel.colour.high, panel.colour.is_exceeded))
+
+
+def _describe_range_change(before: tuple[str, ...], now: tuple[str, ...]) -> str:
+    if not now or before[:1] != now[:1] or before == now:
+        return ""
+    return f"The colour scale of {now[0]} now ends at {now[1]}. Before, it ended at {before[1]}."
 
 
 def _describe_place(run: Run, timeline: Timeline, place: PlaybackPosition) -> str:
@@ -135,10 +162,10 @@ def equation_to_html(equation: Equation | None, theme: Theme) -> tuple[tuple[str
 PANEL = PanelSpec(
     PLAYBACK_PANEL,
     lambda resolved, inputs, previous: present_playback(
-        resolved, previous, inputs.panel(BOARD_CONTENTS).step_highlights
+        resolved, previous, inputs.panel(BOARD_CONTENTS)
     ),
     PlaybackPanel(),
     prefetch=lambda resolved, made, previous: present_playback(
-        resolved, previous, BOARD_CONTENTS.of(made).step_highlights
+        resolved, previous, BOARD_CONTENTS.of(made)
     ),
 )
