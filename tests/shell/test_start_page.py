@@ -79,6 +79,18 @@ def test_the_page_can_be_closed_and_comes_again(hand: Hand) -> None:
     assert hand.window.controllers.start_page.page is None
 
 
+def test_the_status_line_describes_only_what_is_seen(hand: Hand) -> None:
+    window = hand.window
+    for _ in range(2):
+        page_of(window)
+        assert window.facts.text() == ""
+        assert not window.provenance.isVisible()
+        window.controllers.start_page.leave()
+        assert "6 tokens" in window.facts.text()
+        assert window.provenance.isVisible()
+        window.actions_.by_id["start_page.open"].trigger()
+
+
 def test_the_page_closed_for_good_stays_away(hand: Hand, windows: WindowManager) -> None:
     page = page_of(hand.window)
     assert page.show_at_start_box.isChecked()

@@ -36,6 +36,7 @@ class StartPageController(QObject):
     """Requests that a model is trained in the language lab."""
     startChosen = Signal()
     """Emitted when the user has changed whether the page is shown at startup."""
+    opened = Signal()
     left = Signal()
     """Emitted when the page has been closed."""
 
@@ -74,6 +75,7 @@ class StartPageController(QObject):
         page.show()
         page.raise_()
         page.focus_first()
+        self.opened.emit()
 
     def leave(self) -> None:
         page, self.page = self.page, None

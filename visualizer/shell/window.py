@@ -335,10 +335,11 @@ class MainWindow(QMainWindow):
         self.pending_screen = None
 
     def show_caption_and_status(self) -> None:
-        """Show the caption and the status line."""
+        """Show the caption and, unless the start page covers its subject, the status line."""
         screen = self.workspace.screen
         status, cell_panel = screen.panel(STATUS_PANEL), screen.panel(CELL_PANEL)
-        self.facts.setText(status.progress or status.facts)
+        is_covered = self.controllers.start_page.page is not None
+        self.facts.setText(status.progress or status.facts * (not is_covered))
         is_pointed = screen.resolved is not None and screen.resolved.hovered_or_pinned is not None
         if self.board.description:
             self.playback_bar.show_cell(self.board.description)
@@ -351,7 +352,7 @@ class MainWindow(QMainWindow):
         if role != self.provenance.property("role"):
             self.provenance.setProperty("role", role)
             self.provenance.style().polish(self.provenance)
-        self.provenance.setVisible(bool(status.provenance))
+        self.provenance.setVisible(bool(status.provenance) and not is_covered)
         progress = (status.share, status.progress) if status.progress else ()
         self.progress.show_working(status.is_working, self.theme, *progress)
 
@@ -501,6 +502,8 @@ def _connect_signals(window: MainWindow) -> None:
     window.drop_handler.fileDropped.connect(to.document_controller.open)
     window.drop_handler.textDropped.connect(to.setup_controller.replace_text)
     to.start_page.painted.connect(window.painted)
+    for changed in (to.start_page.opened, to.start_page.left):
+        changed.connect(window.show_caption_and_status)
     actions = (window.actions_.by_id[id_] for id_ in START_PAGE_CLOSING_COMMANDS)
     for action in (*actions, *window.docks.actions.values()):
         action.triggered.connect(to.start_page.leave)
