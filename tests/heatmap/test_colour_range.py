@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pytest
@@ -20,9 +20,12 @@ from visualizer.attention.spec import MaskKind
 from visualizer.features.layer_overview.presenter import present_layers
 from visualizer.heatmap.board_presenter import BoardContents, draw_panels, present_board_contents
 from visualizer.heatmap.colour_range import (
+    MAX_COMPUTED_CELLS,
     MAX_SAMPLED_CELLS,
+    MIN_SAMPLED_ROWS,
     WEIGHT_ENDS,
     AutomaticRange,
+    automatic_range,
     find_range,
     sample_cells,
     sample_heads,
@@ -40,6 +43,9 @@ from visualizer.session.view_options import ColourCurve, ColourLimits
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.run import Run
 
 SENTENCE = "The cat sat on the mat because it was tired and slept"
@@ -151,6 +157,30 @@ def test_a_long_text_is_estimated_from_evenly_spaced_rows() -> None:
     samples = [sample_cells(head[rows], allowed[rows]) for head in weights]
     assert panel(computed, "weights", room=1000).colour.high == find_range(samples, True).end
     assert not any(exceeding(weights[:, rows], allowed[rows], find_range(samples, True).end))
+
+
+class BlockwiseVectors:
+    """A stage whose rows are computed from all keys; it counts the rows that are requested."""
+
+    is_blockwise = True
+
+    def __init__(self, heads: int, tokens: int, size: int) -> None:
+        self.shape, self.requested_rows = (heads, tokens, size), 0
+
+    def sample_matrices(self, place: object, most_rows: int) -> tuple[np.ndarray, int, np.ndarray]:
+        self.requested_rows += most_rows
+        return np.arange(most_rows), 1, np.ones((most_rows, self.shape[-1]))
+
+    def cached_result(self, key: object, compute: Callable[[], object]) -> object:
+        return compute()
+
+
+@given(st.integers(1, 64), st.integers(1, 2**17), st.integers(1, 128))
+def test_sampling_computes_few_scores(heads: int, tokens: int, size: int) -> None:
+    vectors = BlockwiseVectors(heads, tokens, size)
+    automatic_range([(None, cast("CachedTensor", vectors))], [()])
+    limit = max(MAX_COMPUTED_CELLS, MIN_SAMPLED_ROWS * heads * tokens)
+    assert 0 < vectors.requested_rows * tokens <= limit
 
 
 def test_the_range_of_a_layer_does_not_depend_on_others() -> None:

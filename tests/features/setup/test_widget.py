@@ -34,3 +34,13 @@ def test_what_is_offered_of_a_long_text_has_it_where_the_cursor_stands(qtbot: Qt
         QTest.keyClick(box, Qt.Key.Key_V, CONTROL)
     assert refused.args[1] == longest_permitted_prefix(f"😀{pasted}😁 after")
     QApplication.clipboard().clear()
+
+
+def test_another_text_is_shown_from_its_beginning(qtbot: QtBot) -> None:
+    box = InputTextEdit()
+    qtbot.addWidget(box)
+    box.resize(300, 50)
+    box.show()
+    for first in ("The cat sat on the mat", "A dog ran"):
+        box.show_text("\n".join([first, *["It was tired"] * 9]))
+        assert box.firstVisibleBlock().text() == first

@@ -164,11 +164,14 @@ class InputTextEdit(QPlainTextEdit):
         )
         if shown == before:
             return
-        place = _position_after(shown[: find_changed_span(before, shown)[1]])
+        start, end = find_changed_span(before, shown)
+        place = _position_after(shown[:end])
         # Signals are blocked, because characters that Qt replaces would otherwise count as an edit.
         with self._adapt_wrap_mode(text), QSignalBlocker(self):
             self.setPlainText(text)
         cursor = self.textCursor()
-        end = self.document().characterCount() - 1
-        cursor.setPosition(min(place, end), QTextCursor.MoveMode.MoveAnchor)
+        last = self.document().characterCount() - 1
+        cursor.setPosition(min(place, last), QTextCursor.MoveMode.MoveAnchor)
         self.setTextCursor(cursor)
+        if start == 0:
+            self.verticalScrollBar().setValue(0)  # another text is read from its beginning
