@@ -124,6 +124,13 @@ def test_operands_move_straight_from_their_cells_to_the_result(stage: str) -> No
             assert (steps >= -1e-9).all() or (steps <= 1e-9).all()
 
 
+@pytest.mark.parametrize("stage", ["queries", "keys", "values", "output"])
+def test_a_projected_row_moves_with_its_numbers(stage: str) -> None:
+    row = Played(a_run(), stage).motion.operands[0]
+    assert row.picture.size() == row.start.size().toSize()  # a copy of the board, not only colours
+    assert row.at(1).size() == row.at(0).size()
+
+
 def test_a_query_comes_from_the_left_and_a_key_from_above() -> None:
     played = Played(a_run(), "scores", 3, 1, StepSize.CELL)
     query, key = played.motion.operand_areas(0)

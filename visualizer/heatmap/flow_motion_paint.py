@@ -257,6 +257,9 @@ def flow_motion(
             motion, operands=(MovingCells(copy(target, is_earlier=True), target, target),)
         )
     operands = moving_cells(slots, step, theme, seen)
+    if len(operands) == 1:  # it has room to keep its size, so that its numbers can be read
+        (row,) = operands
+        operands = (MovingCells(copy(row.start), row.start, _centred(row.start, row.end)),)
     above = _moving_layer_columns(placement, slot, computation.result, copy, target)
     return replace(motion, operands=(*operands, *above)) if operands else None
 
