@@ -158,7 +158,7 @@ BATCH: tuple[Step, ...] = (
 DROPPING: tuple[Step, ...] = (number("Dropout", 0.5),)
 MORE = "All settings…"
 MASK = (MORE, choose("Mask", "Custom matrix"))
-A_AND_B: tuple[Step, ...] = ("Keep as A", "Causal mask")
+A_AND_B: tuple[Step, ...] = ("Keep these numbers as A", "Causal mask")
 
 SCENES: dict[str, tuple[Step, ...]] = {
     "light": (),

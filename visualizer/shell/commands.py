@@ -513,7 +513,7 @@ COMMANDS: tuple[WindowCommand, ...] = (
     WindowCommand("playback.reveal", PLAY, "Reveal &hidden stage",
         lambda c: c.playback_controller.reveal(), ("Ctrl+Return",), is_enabled=_can_reveal,
         tip="Show the stage and check the predictions"),
-    WindowCommand("comparison.keep_as_a", COMPARE, "Keep as &A",
+    WindowCommand("comparison.keep_as_a", COMPARE, "Keep these numbers as &A",
         lambda c: c.comparison_controller.keep_as_side_a(), ("Ctrl+D",), is_enabled=_has_numbers,
         tip="Keep the current numbers as side A of a comparison"),
     WindowCommand("comparison.swap", COMPARE, "&Swap A and B",
