@@ -33,7 +33,7 @@ from visualizer.documents.recovery_file import find_crash_recovery_files
 from visualizer.errors import InputError
 from visualizer.file_opening import read_file
 from visualizer.lab.runs.store import read_losses
-from visualizer.language.open_run import OpenRun
+from visualizer.language.opened_run import OpenedRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_run import DivergedError
 from visualizer.session.document import Document
@@ -139,7 +139,7 @@ def _assert_whole(saved: SavedDocument) -> None:
         assert create_recorded_run(saved.document.spec, saved.recorded).trace.names
     if saved.document.captured:
         assert create_captured_run(saved.document.captured).trace.names
-    wrong = saved.document.problems()
+    wrong = saved.document.setting_problems()
     refused = InputError(wrong[0].field, wrong[0].sentence, wrong[0].remedy) if wrong else None
     assert present(saved.document, saved.view, None, refused, False, None).panels
 
@@ -173,16 +173,16 @@ def spoil_runs(runs: int, seed: int = 1) -> Outcome:
 def _open_run(folder: RunFolder) -> None:
     """Read everything in a run, and continue the training if possible."""
     assert read_losses(folder.path).steps is not None
-    opened = OpenRun(folder, is_held=False)
+    opened = OpenedRun(folder, is_held=False)
     try:
         running, last = opened.running, opened.metadata.settings.steps
-        assert all(step <= last for step in opened.snapshots())
-        refused = [step for step in opened.snapshots() if not _is_read(opened, step)]
+        assert all(step <= last for step in opened.snapshot_steps())
+        refused = [step for step in opened.snapshot_steps() if not _is_read(opened, step)]
         if running and not running.is_done:
             opened.acquire_lock()
             with suppress(DivergedError):  # the weights may be any numbers
-                running.advance()
-            running.save()
+                running.train_one_step()
+            running.save_checkpoint()
         steps = [row.step for row in rows_of(folder.path)]
         assert steps == sorted({*steps})
         assert all(0 <= step <= last for step in steps) or running is None
@@ -192,7 +192,7 @@ def _open_run(folder: RunFolder) -> None:
         opened.close()
 
 
-def _is_read(opened: OpenRun, step: int) -> bool:
+def _is_read(opened: OpenedRun, step: int) -> bool:
     try:
         opened.model_at(step)
     except InputError:

@@ -27,10 +27,10 @@ from tests.support.extreme_values import (
     with_value,
 )
 from visualizer import app
-from visualizer.attention.spec import BlockKind
+from visualizer.attention.spec import TransformerBlockKind
 from visualizer.documents.document_file import SavedDocument, document_bytes, read_document
 from visualizer.errors import InputError
-from visualizer.language.open_run import OpenRun
+from visualizer.language.opened_run import OpenedRun
 from visualizer.language.run_folder import RunFolder, metadata_from_json, metadata_to_json
 from visualizer.language.sampling import SamplingSettings
 from visualizer.language.saved_model import generate, read_saved_model
@@ -97,13 +97,15 @@ def open_panes(hand: Hand) -> Callable[[SavedDocument], None]:
     """Open documents in a window in which all panes are open."""
     bugs: list[str] = []
     for pane in PANES:
-        hand.window.docks.open(pane.id)
+        hand.window.docks.open_pane(pane.id)
     hand.settle()
     workspace = hand.window.workspace
     workspace.failed.connect(bugs.append)
 
     def open_(saved: SavedDocument) -> None:
-        workspace.open(saved.document, saved.view, partial(app.restore_run_and_view, saved))
+        workspace.open_document(
+            saved.document, saved.view, partial(app.restore_run_and_view, saved)
+        )
         hand.until(lambda: not workspace.is_working and hand.window.pending_screen is None)
         assert workspace.document == saved.document
         assert len(hand.window.panes) == len(PANES)
@@ -161,7 +163,7 @@ def test_a_setting_that_is_not_used_is_checked_as_well(field: str) -> None:
     changed = with_value(tree, path, UNUSED[field][1])
     if field == "temperature":
         changed = with_value(changed, ("document", "spec", "normalisation"), "uniform")
-    assert DOCUMENTS["module"][0].spec.block is BlockKind.NONE
+    assert DOCUMENTS["module"][0].spec.block is TransformerBlockKind.NONE
     with pytest.raises(InputError, match=r"invalid value: “.*” of .*\."):
         with_tree("module", changed)
 
@@ -190,7 +192,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def use_run(folder: RunFolder) -> None:
     """Use a run as the command line and the lab do, without training it."""
-    opened = OpenRun(folder, is_held=False)
+    opened = OpenedRun(folder, is_held=False)
     try:
         assert find_lab_model(folder.path).metadata == opened.metadata
         opened.model_at(None)

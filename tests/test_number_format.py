@@ -12,9 +12,9 @@ from visualizer.format import (
     MAX_WORD_LENGTH,
     format_count,
     format_number,
-    format_share,
-    format_short,
+    format_percentage,
     format_size,
+    format_two_decimals,
     shorten,
 )
 
@@ -54,7 +54,7 @@ def test_number(value: float, written: str) -> None:
     ],
 )
 def test_short_numbers_have_no_small_exponents(value: float, written: str) -> None:
-    assert format_short(value) == written
+    assert format_two_decimals(value) == written
 
 
 @given(st.floats(-1e300, 1e300))
@@ -89,12 +89,12 @@ def test_decimals_are_those_asked_for(value: float) -> None:
     ],
 )
 def test_share(value: float, written: str) -> None:
-    assert format_share(value) == written
+    assert format_percentage(value) == written
 
 
 @given(st.floats(0, 1))
 def test_a_share_is_true(value: float) -> None:
-    written = format_share(value)
+    written = format_percentage(value)
     if written.startswith("less"):
         assert 0 < value < 0.001
     elif written.startswith("more"):

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import QApplication
 
 from tests.support.window_input import Hand
 from visualizer.attention.captured_attention import CapturedAttention
-from visualizer.attention.importers.readers import READERS, read_tensor_file
+from visualizer.attention.importers.tensor_file_reader import READERS, read_tensor_file
 from visualizer.attention.spec import AttentionSpec
 from visualizer.cli.option_parser import read_text_option
 from visualizer.documents.document_file import DOCUMENT_SUFFIX, SavedDocument
@@ -161,7 +161,7 @@ def test_a_lesson_is_reported(kind: str, folder: Path) -> None:
     plant(folder / "a.toml", kind)
     with at_once():
         _, errors = load_lessons(
-            [folder], PrintedNumbers.read(resource_path("lessons", "chapter3.json"))
+            [folder], PrintedNumbers.read_files(resource_path("lessons", "chapter3.json"))
         )
     assert [error.sentence for error in errors] == [
         f"Cannot read the lesson: it is not a file, but {kind}."

@@ -104,7 +104,7 @@ def lesson_of(settings: dict[str, Any]) -> Document:
     lines = "\n".join(f"{name} = {value}" for name, value in values.items())
     text = 'section = "3.3"\ntitle = "One"\n[[page]]\ntitle = "A"\nsays = "B"\n'
     text += f'stages = ["weights"]\n[page.set]\ntext = "a b"\n{lines}\n'
-    return read_lesson(text, "one.toml", PrintedNumbers.read()).pages[0].document
+    return read_lesson(text, "one.toml", PrintedNumbers.read_files()).pages[0].document
 
 
 def python_document(settings: dict[str, Any]) -> Document:
@@ -116,7 +116,7 @@ def python_document(settings: dict[str, Any]) -> Document:
 def with_settings(settings: dict[str, Any]) -> Document:
     document = Document()
     for name, value in settings.items():
-        document = document.set(name, SETTINGS_BY_NAME[name].read(value))
+        document = document.with_setting(name, SETTINGS_BY_NAME[name].convert_value(value))
     return document
 
 
@@ -127,10 +127,12 @@ def with_settings(settings: dict[str, Any]) -> Document:
 def test_a_valid_value_reaches_the_spec_from_every_surface(setting: Setting, qtbot: QtBot) -> None:
     name, value = setting.name, valid_value(setting)
     given = {**CONTEXT.get(name, {}), name: value}
-    assert build_document(create_parser().parse_args(command_line(given))).get(name) == value
-    assert lesson_of(given).get(name) == value
+    assert (
+        build_document(create_parser().parse_args(command_line(given))).get_setting(name) == value
+    )
+    assert lesson_of(given).get_setting(name) == value
     if name != "device":  # the API checks whether the device is available
-        assert python_document(given).get(name) == value
+        assert python_document(given).get_setting(name) == value
     control: Any = SETTING_CONTROLS[setting.kind](setting)
     qtbot.addWidget(control)
     control.show_value(setting.default)
@@ -141,10 +143,10 @@ def test_a_valid_value_reaches_the_spec_from_every_surface(setting: Setting, qtb
             control.box.click()
         else:
             control.box.setValue(value)
-    changed = Document().set(*chosen.args[:2])
-    assert changed.get(name) == value
+    changed = Document().with_setting(*chosen.args[:2])
+    assert changed.get_setting(name) == value
     saved = document_bytes(changed, View())
-    assert read_document(io.BytesIO(saved)).document.get(name) == value
+    assert read_document(io.BytesIO(saved)).document.get_setting(name) == value
 
 
 @pytest.mark.parametrize("setting", RANGED, ids=names)
@@ -159,7 +161,7 @@ def test_a_value_out_of_range_is_rejected_by_every_surface(
         f"argument {option_name(name)}: invalid value '{value}': must be {setting.requirement}\n"
     )
     assert capsys.readouterr().err.endswith(error)
-    sentence = setting.range_problem(value)
+    sentence = setting.range_error_message(value)
     assert sentence.startswith(f"The {setting.noun or setting.label.lower()} must be ")
     with pytest.raises(InputError) as rejected:
         python_document(given)
@@ -176,7 +178,7 @@ def test_a_value_out_of_range_is_rejected_by_every_surface(
 @pytest.mark.parametrize("setting", RANGED, ids=names)
 def test_a_document_with_a_value_that_no_control_shows_is_rejected(setting: Setting) -> None:
     value = -100_000 if setting.kind is not SettingKind.RATE else 50.0
-    changed = Document().set(setting.name, value)
+    changed = Document().with_setting(setting.name, value)
     with pytest.raises((DamagedFileError, InputError), match=setting.label):
         read_document(io.BytesIO(document_bytes(changed, View())))
 

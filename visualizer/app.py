@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from visualizer.attention.remote_numbers import NumbersPendingError, forbid_waiting
+from visualizer.attention.remote_numbers import NumbersPendingError, forbid_waiting_for_numbers
 from visualizer.attention.spec import Device, Dtype
 from visualizer.console import print_message
 from visualizer.documents.document_file import SavedDocument
@@ -32,7 +32,7 @@ from visualizer.runtime import (
     fix_mmap_threshold,
 )
 from visualizer.session.document import Document
-from visualizer.session.worker_jobs import compute, return_idle_memory
+from visualizer.session.worker_jobs import compute, release_idle_memory
 
 if TYPE_CHECKING:
     import argparse
@@ -94,7 +94,7 @@ def run_command(arguments: list[str]) -> int:
     from visualizer.cli.generate import GENERATE_COMMAND, generate
     from visualizer.cli.model import MODEL_COMMAND, model
     from visualizer.cli.option_checks import unused_option_error
-    from visualizer.cli.options import LAB_COMMAND, create_parser, lab_parser
+    from visualizer.cli.options import LAB_COMMAND, create_lab_parser, create_parser
     from visualizer.cli.serve import SERVE_COMMAND, serve
     from visualizer.cli.shell_completion import print_completion
     from visualizer.cli.train import TRAIN_COMMAND, train
@@ -106,7 +106,7 @@ def run_command(arguments: list[str]) -> int:
         SERVE_COMMAND: serve,
     }
     if arguments[0] == LAB_COMMAND:
-        folder = lab_parser().parse_args(arguments[1:]).folder
+        folder = create_lab_parser().parse_args(arguments[1:]).folder
         return run_event_loop(lambda windows: windows.open_lab(folder))
     if arguments[0] in commands:
         return commands[arguments[0]](arguments[1:])
@@ -123,12 +123,12 @@ def run_command(arguments: list[str]) -> int:
 
 def open_or_export_layers(options: argparse.Namespace) -> int:
     """Open or export the document that the options describe, or the documents of several layers."""
-    from visualizer.cli.document_options import options_per_layer
+    from visualizer.cli.document_options import split_options_per_layer
     from visualizer.cli.options import option_name
 
     status = 0
     try:
-        for each in options_per_layer(options):
+        for each in split_options_per_layer(options):
             status = max(status, open_or_export_document(each))
             if status in SIGNAL_EXIT_STATUS.values():
                 break
@@ -145,19 +145,23 @@ def open_or_export_document(options: argparse.Namespace) -> int:
     Raises
     ------
     InputError
-        As in `open_file`.
+        As in `open_document_from_options`.
     """
     from visualizer.cli.option_checks import first_option_error
 
     # The CPU and automatic selection are always available.
     if options.device in {Device.CUDA, Device.MPS}:
-        from visualizer.attention.device import check_available
+        from visualizer.attention.device import check_device_available
 
-        check_available(Device(options.device), Dtype(options.dtype or Dtype.FLOAT32))
+        check_device_available(Device(options.device), Dtype(options.dtype or Dtype.FLOAT32))
     is_left_to_window = (
         not (options.export or options.weights) and options.file and is_model_folder(options.file)
     )
-    saved = _create_model_document(options) if is_left_to_window else open_file(options)
+    saved = (
+        _create_model_document(options)
+        if is_left_to_window
+        else open_document_from_options(options)
+    )
     wrong = first_option_error(options, saved.document)
     if wrong:
         print_message(wrong)
@@ -183,14 +187,14 @@ def _create_model_document(options: argparse.Namespace) -> SavedDocument:
 
     folder = read_model_folder(options.file, has_fingerprint=False)
     source = ModelSource(str(folder.path.absolute()), folder.name, folder.fingerprint)
-    return SavedDocument(build_document(options).set("model", source), EXPORT_VIEW)
+    return SavedDocument(build_document(options).with_setting("model", source), EXPORT_VIEW)
 
 
 SOURCE_FIELDS = ("own_weights", "text", "layer", "device")
 """Error fields of the options that determine what is opened."""
 
 
-def open_file(options: argparse.Namespace) -> SavedDocument:
+def open_document_from_options(options: argparse.Namespace) -> SavedDocument:
     """Open the given file, if any, apply the options to it, and print its notices.
 
     Raises
@@ -201,14 +205,14 @@ def open_file(options: argparse.Namespace) -> SavedDocument:
     """
     from visualizer.cli.document_options import (
         build_document,
-        document_of_layer,
+        build_document_of_layer,
         is_run_folder,
-        load_weights,
+        load_weights_into_document,
     )
 
     base, saved, notices = None, SavedDocument(Document(), EXPORT_VIEW), []
     if options.file and is_run_folder(options.file):
-        saved = document_of_layer(options)
+        saved = build_document_of_layer(options)
         base = saved.document
     elif options.file:
         # The options supply the settings that a weights file does not contain.
@@ -216,7 +220,7 @@ def open_file(options: argparse.Namespace) -> SavedDocument:
         base, notices = saved.document, [notice]
     document = build_document(options, base)
     if options.weights:
-        document, notice = load_weights(options, document)
+        document, notice = load_weights_into_document(options, document)
         notices.append(notice)
     for sentence in filter(None, notices):
         print_message(sentence)
@@ -239,28 +243,28 @@ def export_without_window(options: argparse.Namespace, saved: SavedDocument) -> 
         apply_colour_options,
         build_figure_settings,
     )
-    from visualizer.cli.export_files import export_jobs, option_error_message, write_exports
+    from visualizer.cli.export_files import create_export_jobs, option_error_message, write_exports
     from visualizer.console import ConsoleProgress
     from visualizer.runtime import InterruptSignalError, handle_stop_signals
-    from visualizer.session.document_builder import select_stages_and_heads
+    from visualizer.session.document_builder import with_stages_and_heads
     from visualizer.session.export_snapshot import ExportSnapshot
 
     progress = ConsoleProgress(is_quiet=options.quiet)
     try:
-        with handle_stop_signals(progress.stop):
+        with handle_stop_signals(progress.handle_signal):
             figure_settings = build_figure_settings(options)
             run, view = restore_run_and_view(saved)
-            view = select_stages_and_heads(run, view, options.stages, options.heads_shown)
+            view = with_stages_and_heads(run, view, options.stages, options.heads_shown)
             for notice in run.notices:
                 print_message(notice)
             view = replace(view, colouring=apply_colour_options(options, view.colouring))
-            jobs = export_jobs(options, ExportSnapshot(saved.document, view, run))
+            jobs = create_export_jobs(options, ExportSnapshot(saved.document, view, run))
             return write_exports(jobs, figure_settings, progress, options)
     except InputError as refused:
         print_message(option_error_message(refused, options))
         return 1 if refused.field == "export" else 2
     except InterruptSignalError as stopped:
-        progress.clear()
+        progress.clear_line()
         return stopped.status
 
 
@@ -304,7 +308,7 @@ def run_event_loop(open_windows: Callable[[WindowManager], object]) -> int:
     windows = WindowManager(create_window_services())
     open_windows(windows)
     sys.excepthook = partial(show_bug, windows)
-    with forbid_waiting():
+    with forbid_waiting_for_numbers():
         status = application.exec()
     from visualizer.lab.training.process_controller import wait_for_processes  # not at startup
 
@@ -313,11 +317,11 @@ def run_event_loop(open_windows: Callable[[WindowManager], object]) -> int:
     if is_interruptible:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     del windows  # before the application that owns them is deleted
-    clear_own_clipboard()
+    clear_transient_clipboard()
     return status
 
 
-def clear_own_clipboard() -> None:
+def clear_transient_clipboard() -> None:
     """Clear the clipboard on platforms on which its contents are lost when the program exits.
 
     Otherwise, Qt would delete the copied data after Python has ended, and crash. On other
@@ -350,9 +354,9 @@ def show_bug(
         return
     sys.__excepthook__(kind, error, trace)
     if windows.front_window:
-        windows.front_window.show_bug("".join(traceback.format_exception(error)))
+        windows.front_window.show_unexpected_error("".join(traceback.format_exception(error)))
     else:  # without a visible window, the program would keep running unnoticed
-        windows.abandon()
+        windows.exit_without_window()
 
 
 def create_window_services() -> WindowServices:
@@ -366,7 +370,7 @@ def create_window_services() -> WindowServices:
         restore_run_and_view,
         ScreenPresenter,
         read_trained_example,
-        return_idle_memory,
+        release_idle_memory,
     )
 
 
@@ -389,7 +393,7 @@ def make_application() -> QApplication:
 
     GarbageCollector(application, COLLECTION_DELAY_MS)
     set_application_names(application)
-    set_desktop_entry()
+    set_desktop_file_name()
     from visualizer.widgets.app_settings import disable_qt_settings
 
     disable_qt_settings()
@@ -420,7 +424,7 @@ def set_application_names(application: QCoreApplication | type[QCoreApplication]
     application.setOrganizationName(NAME)
 
 
-def set_desktop_entry() -> None:
+def set_desktop_file_name() -> None:
     """Set the name of the desktop entry if it is installed.
 
     Wayland uses this name to find the window icon. Desktops print a warning if the entry does not

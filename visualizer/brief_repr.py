@@ -21,7 +21,7 @@ def brief_repr(struct: Any) -> str:
     parts = [
         f"{name}={_shorten_value(value)}"
         for name, value in values.items()
-        if name not in known or _is_different(value, known[name])
+        if name not in known or _differs_from_default(value, known[name])
     ]
     return truncate(f"{type(struct).__name__}({', '.join(parts)})")
 
@@ -31,7 +31,7 @@ def truncate(text: str, max_length: int = MAX_LENGTH) -> str:
     return text if len(text) <= max_length else f"{text[: max_length - 2]}…{text[-1]}"
 
 
-def _is_different(value: Any, default: Any) -> bool:
+def _differs_from_default(value: Any, default: Any) -> bool:
     is_same = value is default or (type(value) is type(default) and bool(value == default))
     return not is_same
 

@@ -91,18 +91,18 @@ class ConsoleProgress:
         self._width = 0
         self._interruption: InterruptSignalError | None = None
 
-    def callback(self, name: str) -> Progress:
+    def create_file_callback(self, name: str) -> Progress:
         """Return a file's progress callback, which raises `InterruptSignalError` on a signal."""
         quarters = set(range(5))
 
         def report_file(done: int, of: int) -> None:
             if self._interruption:
                 raise self._interruption
-            self.report(f"{name}: {100 * done // of}%" if of else name, done, of, quarters)
+            self.report_progress(f"{name}: {100 * done // of}%" if of else name, done, of, quarters)
 
         return report_file
 
-    def report(self, message: str, done: int, of: int, quarters: set[int]) -> None:
+    def report_progress(self, message: str, done: int, of: int, quarters: set[int]) -> None:
         """Report progress: on every call if there is a terminal, otherwise after each quarter."""
         if self._is_terminal:
             self._rewrite_line(message)
@@ -112,16 +112,16 @@ class ConsoleProgress:
 
     def report_written(self, name: str) -> None:
         """Report that a file was written."""
-        self.clear()
+        self.clear_line()
         self._print_message(f"{name} written.")
 
-    def clear(self) -> None:
+    def clear_line(self) -> None:
         """Erase the progress line."""
         if self._width:
             self._write_text(f"\r{' ' * self._width}\r")
             self._width = 0
 
-    def stop(self, number: int, frame: FrameType | None) -> None:
+    def handle_signal(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal; the first signal stops the work even between progress reports."""
         is_first = self._interruption is None
         self._interruption = InterruptSignalError(SIGNAL_EXIT_STATUS[signal.Signals(number).name])

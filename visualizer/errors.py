@@ -36,7 +36,7 @@ class InputError(ValueError):
         return type(self), (self.field, self.sentence, self.remedy)
 
 
-def missing_error(field: str, name: str, existing: str) -> InputError:
+def not_found_error(field: str, name: str, existing: str) -> InputError:
     """Return the error for something that does not exist, such as "layer 3".
 
     Parameters

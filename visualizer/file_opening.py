@@ -66,8 +66,8 @@ def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
             "open", f"{name} requires an image and cannot process text. Open an image."
         )
     if suffix == ".txt":
-        return DocumentChange(document.set("text", read_text_file(path)))
-    is_of_others = suffix in TENSOR_FILES and not (suffix == ".npz" and _is_exported(path))
+        return DocumentChange(document.with_setting("text", read_text_file(path)))
+    is_of_others = suffix in TENSOR_FILES and not (suffix == ".npz" and _is_exported_document(path))
     return _read_tensors(path, document) if is_of_others else open_document(path)
 
 
@@ -82,7 +82,7 @@ def _is_lab_model(path: Path) -> bool:
     return is_lab_model(path) and (path.is_dir() or can_open_models())
 
 
-def _is_exported(path: Path) -> bool:
+def _is_exported_document(path: Path) -> bool:
     """Return whether an NPZ file was exported with its document."""
     try:
         with open_regular_file(path) as file:
@@ -106,11 +106,11 @@ def read_trained_example() -> SavedDocument:
     from visualizer.models.lab_model_files import can_open_models
 
     if can_open_models():
-        return run_in_thread(_trained_example_as_model)
+        return run_in_thread(_open_trained_example_model)
     return read_layer_of_trained_example()
 
 
-def _trained_example_as_model() -> SavedDocument:
+def _open_trained_example_model() -> SavedDocument:
     """Open the trained example as a model, and show only a head that is essential for copying."""
     from visualizer.language.example_run import (
         ESSENTIAL_HEAD,
@@ -136,7 +136,7 @@ def read_layer_of_trained_example() -> SavedDocument:
     from visualizer.lab.layer_document import create_layer_document
     from visualizer.language import example_run
 
-    message = example_run.read_example_layer()
+    message = example_run.create_example_layer_message()
     head, cell = example_run.HEAD, example_run.EXPECTED_CELL
     saved = create_layer_document(message, TokenizerKind.CHARACTERS, head, cell)
     view = replace(saved.view, stages=frozenset({Role.WEIGHTS}))
@@ -181,7 +181,7 @@ def _restore_side_a(saved: SavedDocument, compute: ComputeFunction) -> View:
             kept = compute(comparison.document, None)
     except InputError:
         return alone
-    return replace(view, comparison=comparison.changed(kept=kept))
+    return replace(view, comparison=comparison.with_changes(kept=kept))
 
 
 def _open_model(path: Path, document: Document) -> DocumentChange:
@@ -196,10 +196,10 @@ def _open_model(path: Path, document: Document) -> DocumentChange:
 
 def _read_tensors(path: Path, document: Document) -> DocumentChange:
     from visualizer.attention.captured_attention import CapturedAttention
-    from visualizer.attention.importers.readers import read_tensor_file
+    from visualizer.attention.importers.tensor_file_reader import read_tensor_file
 
     found, notice = read_tensor_file(path, document.spec, document.max_text_tokens)
     if isinstance(found, CapturedAttention):
-        return DocumentChange(document.set("captured", found), notice)
-    changed = replace(document.set("captured", None), spec=found)
+        return DocumentChange(document.with_setting("captured", found), notice)
+    changed = replace(document.with_setting("captured", None), spec=found)
     return DocumentChange(replace(changed, weights_source=f"weights from {path.name}"), notice)

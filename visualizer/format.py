@@ -23,7 +23,7 @@ def format_number(value: float, decimals: int = 4) -> str:
     return f"−{digits}" if value < 0 and digits.strip("0.") else digits
 
 
-def format_short(value: float) -> str:
+def format_two_decimals(value: float) -> str:
     """Format a number with two decimal places; numbers that round to 0 are shown as 0.00."""
     return format_number(0.0 if abs(value) < 0.005 else value, 2)
 
@@ -32,7 +32,7 @@ MAX_FORMATTED_PERCENT = 99.9999
 """Percentage at or above which a share is shown as 100%: the difference is a rounding error."""
 
 
-def format_share(value: float) -> str:
+def format_percentage(value: float) -> str:
     """Format a share (0 to 1) as a percentage, with one decimal place below 10%.
 
     Shares below 1 are not shown as 100%, unless the difference from 1 is a rounding error.

@@ -30,7 +30,7 @@ class CancelledError(Exception):
     """Raised when work is cancelled; its partial results are discarded."""
 
 
-def no_progress(done: int, of: int) -> None:
+def ignore_progress(done: int, of: int) -> None:
     """Ignore the progress."""
 
 
@@ -72,7 +72,7 @@ def check_wait_abandoned() -> None:
         raise CancelledError
 
 
-_progress: ContextVar[Progress] = ContextVar("progress", default=no_progress)
+_progress: ContextVar[Progress] = ContextVar("progress", default=ignore_progress)
 
 
 def report_progress_to(progress: Progress) -> AbstractContextManager[None]:
@@ -81,7 +81,7 @@ def report_progress_to(progress: Progress) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def report_part_progress(at: int, count: int) -> Iterator[None]:
+def scale_reported_progress(at: int, count: int) -> Iterator[None]:
     """Within the context, report the progress of one of ``count`` equal parts of the work."""
     report = _progress.get()
 

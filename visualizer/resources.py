@@ -18,7 +18,7 @@ def documentation_path(*parts: str) -> Path:
     return _shipped_folder("docs").joinpath(*parts)
 
 
-def import_path_with_package(before: str) -> str:
+def python_path_with_package(before: str) -> str:
     """Return a PYTHONPATH with which a child process imports this copy of the package."""
     return os.pathsep.join([str(PACKAGE.parent), *filter(None, before.split(os.pathsep))])
 

@@ -140,7 +140,7 @@ class InterruptSignalError(KeyboardInterrupt):
         self.status = status
 
 
-def raise_interruption(number: int, frame: FrameType | None) -> NoReturn:
+def raise_interrupt_error(number: int, frame: FrameType | None) -> NoReturn:
     """Handle a signal by raising `InterruptSignalError`."""
     raise InterruptSignalError(SIGNAL_EXIT_STATUS[signal.Signals(number).name])
 

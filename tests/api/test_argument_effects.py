@@ -15,8 +15,8 @@ from visualizer.attention.spec import BLOCK_LAYERS, MaskKind
 from visualizer.documents.document_file import write_document
 from visualizer.errors import InputError
 from visualizer.session.cell_address import Cell
-from visualizer.session.document import Document, LineSplit
-from visualizer.session.timeline import PlaybackPosition, Playhead
+from visualizer.session.document import Document, LineGrouping
+from visualizer.session.timeline import PlaybackPosition, PlaybackState
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_document
 
@@ -337,13 +337,13 @@ def test_none_is_the_default() -> None:
 
 
 def test_the_view_of_a_file_does_not_hide_requested_stages(tmp_path: Path) -> None:
-    document = Document().set("text", "a b\nc d").set("lines", LineSplit.APART)
+    document = Document().with_setting("text", "a b\nc d").with_setting("lines", LineGrouping.APART)
     pinned = Cell("context", (1, 0, 0))
     view = View(
         stages=frozenset({"scores"}),
         pinned=pinned,
         spread=True,
-        playhead=Playhead(PlaybackPosition("context", 0)),
+        playhead=PlaybackState(PlaybackPosition("context", 0)),
     )
     with (tmp_path / "a.attention").open("wb") as file:
         write_document(file, document, view, run_document(document, None))
@@ -352,4 +352,4 @@ def test_the_view_of_a_file_does_not_hide_requested_stages(tmp_path: Path) -> No
     asked = loaded.figure("weights", 0, text=1).shot.view
     assert (asked.stages, asked.heads) == (frozenset({"weights"}), frozenset({0}))
     assert asked.text == 1
-    assert (asked.pinned, asked.spread, asked.playhead) == (None, False, Playhead())
+    assert (asked.pinned, asked.spread, asked.playhead) == (None, False, PlaybackState())

@@ -31,9 +31,9 @@ from visualizer.errors import InputError
 from visualizer.export import offscreen_qt_application, writers
 from visualizer.export.figure_settings import (
     FIGURE_PRESETS,
+    AnimationSettings,
     FigureSettings,
     FigureTheme,
-    FilmSettings,
 )
 from visualizer.session.document import Document
 from visualizer.session.view import View
@@ -251,7 +251,7 @@ def test_the_device_of_a_document_may_be_that_of_another_machine(
     tmp_path: Path, machine: Machine
 ) -> None:
     path = tmp_path / "on-gpu.attention"
-    document = Document().set("device", Device.CUDA)
+    document = Document().with_setting("device", Device.CUDA)
     path.write_bytes(document_bytes(document, View()))
     machine.set_devices(Device.CPU)
     with pytest.warns(UserWarning, match="A CUDA GPU is not available; the CPU") as said:
@@ -428,7 +428,7 @@ def test_a_figure_is_the_same_as_pixels_as_a_file_and_in_a_notebook(tmp_path: Pa
 def test_a_figure_looks_as_it_is_asked_to() -> None:
     attention = attend(SENTENCE)
     assert attention.figure().look == FigureSettings()
-    slide = replace(FIGURE_PRESETS["Slide"], film=FilmSettings(width=1920))
+    slide = replace(FIGURE_PRESETS["Slide"], film=AnimationSettings(width=1920))
     assert attention.figure(width="slide").look == slide
     assert attention.figure(theme="dark", caption=False).look == FigureSettings(
         paper=FigureTheme.DARK, has_caption=False
@@ -582,7 +582,7 @@ def test_the_package_offers_what_it_lists() -> None:
 def test_every_setting_that_is_listed_is_a_documents() -> None:
     names = {"embedding_size": "d_in", "output_size": "d_out", "feed_forward_size": "d_ff"}
     for name in AttendArguments.__annotations__:
-        assert Document().get(names.get(name, name)) is not None or name.startswith("own_")
+        assert Document().get_setting(names.get(name, name)) is not None or name.startswith("own_")
     assert {"theme", "width"} < FigureArguments.__annotations__.keys()
 
 

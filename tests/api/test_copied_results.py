@@ -77,7 +77,7 @@ def test_a_copy_has_the_same_numbers(attention: Attention, way: Callable[[Any], 
 def test_a_copy_of_captured_attention_has_the_same_numbers(
     tmp_path: Path, way: Callable[[Any], Any]
 ) -> None:
-    np.savez(tmp_path / "a.npz", attention=elsewhere().array(), key_tokens=np.array(KEYS))
+    np.savez(tmp_path / "a.npz", attention=elsewhere().to_array(), key_tokens=np.array(KEYS))
     loaded = load(tmp_path / "a.npz")
     assert_same(way(loaded), loaded)
 

@@ -39,7 +39,8 @@ def said(kind: type) -> dict[str, str]:
 def choices() -> dict[str, tuple[str, ...]]:
     """Yield the choices of each setting that has an enumeration."""
     kinds = {
-        name: type(DEFAULT.get(FIELDS.get(name, name))) for name in AttendArguments.__annotations__
+        name: type(DEFAULT.get_setting(FIELDS.get(name, name)))
+        for name in AttendArguments.__annotations__
     }
     return {name: tuple(kind) for name, kind in kinds.items() if issubclass(kind, StrEnum)}
 
@@ -87,9 +88,11 @@ def test_every_preset_of_the_width_is_listed() -> None:
 def test_defaults_and_limits_are_those_of_the_program() -> None:
     about, spec, look = said(AttendArguments), AttentionSpec(), said(FigureArguments)
     for name in ("embedding_size", "output_size", "dropout", "seed", "dropout_seed", "window"):
-        value = DEFAULT.get(FIELDS.get(name, name))
+        value = DEFAULT.get_setting(FIELDS.get(name, name))
         assert f"; {value:g} " in about[name] or f"; {value:g} by default" in about[name]
-    assert f'``"{DEFAULT.get("mechanism")}"`` (the default)' in " ".join(about["mechanism"].split())
+    assert f'``"{DEFAULT.get_setting("mechanism")}"`` (the default)' in " ".join(
+        about["mechanism"].split()
+    )
     assert (MAX_SEED, spec.temperature) == (2**31 - 1, 1)
     assert "from 0 to 2³¹ − 1" in about["seed"]
     assert f"{MIN_DPI} to {MAX_DPI:,}; {FigureSettings().dpi} by default" in look["dpi"]

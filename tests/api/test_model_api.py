@@ -13,7 +13,7 @@ from torch import nn
 import visualizer
 from tests.support.tiny_models import inputs_of, save_tiny_model, tiny_model
 from visualizer import InputError, Model, ModelAttention
-from visualizer.models import text_reading
+from visualizer.models import model_text_runs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +69,7 @@ def test_several_texts_give_the_results_of_single_texts(
     assert refusal(model.attend, ["a", " "]).startswith("Text 2 of 2: The text is empty")
     assert "one text at a time" in refusal(model.attend, ["a", "b"], "c")
     assert "must not be empty" in refusal(model.attend, [])
-    monkeypatch.setattr(text_reading, "MAX_TEXTS", 1)
+    monkeypatch.setattr(model_text_runs, "MAX_TEXTS", 1)
     assert refusal(model.attend, texts) == "There are 2 texts; at most 1 can be run together."
 
 
@@ -120,7 +120,7 @@ def test_each_layer_has_its_own_mask_and_capped_scores(tmp_path: Path) -> None:
     weights, scaled = found["weights"], found["scaled"].astype(np.float64)
     assert not weights[0, :, 9, :6].any()  # outside the window of 4
     assert weights[1, :, 9, :6].all()
-    captured = found.runs[0].captured
+    captured = found.runs[0].captured_attention
     assert captured
     vectors = captured.vectors
     assert vectors

@@ -34,7 +34,7 @@ pytestmark = pytest.mark.usefixtures("qapp")
 def rectangle(tmp_path: Path) -> Path:
     """Write a NumPy file with two layers of attention with three queries and five keys."""
     tokens = {"query_tokens": np.array(QUERIES), "key_tokens": np.array(KEYS)}
-    np.savez(tmp_path / "attn.npz", attention=elsewhere().array(), **tokens)  # type: ignore[arg-type]
+    np.savez(tmp_path / "attn.npz", attention=elsewhere().to_array(), **tokens)  # type: ignore[arg-type]
     return tmp_path / "attn.npz"
 
 
@@ -51,7 +51,7 @@ def attention(rectangle: Path) -> Attention:
 def test_captured_stages_are_read_by_name(attention: Attention) -> None:
     assert attention.stages == ("weights",)
     assert attention.dims("weights") == ("layer", "head", "query", "key")
-    np.testing.assert_array_equal(attention["weights"], elsewhere().array())
+    np.testing.assert_array_equal(attention["weights"], elsewhere().to_array())
     assert (attention.tokens, attention.key_tokens) == (QUERIES, KEYS)
     assert (attention.parameters, attention.weights, attention.notices) == ({}, {}, ())
     assert repr(attention) == "<Attention: attn.npz · 2 layers × 2 heads × 3 × 5>"
@@ -62,7 +62,7 @@ def test_captured_stages_are_read_by_name(attention: Attention) -> None:
 
 
 def test_one_layer_has_no_axis_of_layers(tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", elsewhere().array()[0, :, :, :3] * 0)
+    np.save(tmp_path / "a.npy", elsewhere().to_array()[0, :, :, :3] * 0)
     with pytest.warns(UserWarning, match="do not sum to 1"):
         one = load(tmp_path / "a.npy")
     assert one.dims("weights") == ("head", "query", "key")
@@ -78,12 +78,12 @@ def test_the_tokens_of_a_module_attend_to_themselves() -> None:
 def test_a_number_is_found_by_its_layer(attention: Attention) -> None:
     for layer, head, query, key in ((0, 0, 0, 0), (1, 1, 2, 3)):
         explained = attention.explain("weights", layer=layer, head=head, query=query, key=key)
-        assert explained.value == elsewhere().array()[layer, head, query, key]
+        assert explained.value == elsewhere().to_array()[layer, head, query, key]
         assert explained.formula == "read from the file"
         assert QUERIES[query] in explained.sentence
         assert KEYS[key] in explained.sentence
     first = attention.explain("weights", head=0, query=0, key=0)
-    assert first.value == elsewhere().array()[0, 0, 0, 0]
+    assert first.value == elsewhere().to_array()[0, 0, 0, 0]
     with pytest.raises(InputError, match="Layer 2 does not exist"):
         attention.explain("weights", layer=2, head=0, query=0, key=0)
     with pytest.raises(InputError, match="requires head, query, key"):
@@ -146,7 +146,7 @@ def test_weights_are_those_of_the_module(tmp_path: Path) -> None:
 
 
 def test_notices_are_warnings_at_the_caller(tmp_path: Path) -> None:
-    np.save(tmp_path / "a.npy", elsewhere().array() * 2)
+    np.save(tmp_path / "a.npy", elsewhere().to_array() * 2)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         load(tmp_path / "a.npy")
@@ -167,12 +167,12 @@ def test_every_format_that_there_is_can_be_written(
     assert app.main([str(rectangle), *options]) == 0
     said = [line for line in capsys.readouterr().err.splitlines() if line.endswith("written.")]
     assert said == [f"{SAID}{name} written." for name in names]
-    np.testing.assert_array_equal(numbers(tmp_path / "b.npz")["weights"], elsewhere().array())
+    np.testing.assert_array_equal(numbers(tmp_path / "b.npz")["weights"], elsewhere().to_array())
     for name in (f"b{each.suffix}" for each in written if each.kind in CARRYING):
         captured = open_document(tmp_path / name).document.captured
         assert captured is not None
-        shown = elsewhere().array()[: captured.layers]  # an image embeds the layer that it shows
-        np.testing.assert_array_equal(captured.array(), shown)
+        shown = elsewhere().to_array()[: captured.layers]  # an image embeds the layer that it shows
+        np.testing.assert_array_equal(captured.to_array(), shown)
 
 
 def test_there_are_no_weights_and_the_other_files_are_written(

@@ -38,7 +38,7 @@ def returned(folder: Path) -> Iterator[Any]:
     yield attention.figure(["weights"])
     yield attention.explain("weights", head=1, query=60, key=20)
     yield attention.explain("context", head=1, query=50, d_head=0)
-    np.savez(folder / "captured.npz", attention=elsewhere().array())
+    np.savez(folder / "captured.npz", attention=elsewhere().to_array())
     yield visualizer.load(folder / "captured.npz")
     yield visualizer.load(resource_path("start_page", "trained_example"))
     settings: dict[str, Any] = {"max_position_embeddings": 256, "sliding_window": None}

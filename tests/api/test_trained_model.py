@@ -103,10 +103,10 @@ def test_it_is_the_text_that_the_lab_samples(trained: TrainedModel) -> None:
     vocabulary, model = trained.saved.metadata.vocabulary, trained.saved.model
     tree = GenerationTree(tuple("the cat"), seed=3)
     for _ in range(25):
-        probe = ProbeText.of(vocabulary.join_tokens(tree.tokens), vocabulary, model)
+        probe = ProbeText.from_text(vocabulary.join_tokens(tree.tokens), vocabulary, model)
         last = run_probe(model, probe)["logits"][-1]
         chosen = sampling_probabilities(last, SamplingSettings(0.8, 6, 0.9))
-        tree = tree.append_sampled(chosen, trained.vocabulary, chosen)
+        tree = tree.append_sampled_token(chosen, trained.vocabulary, chosen)
     text = trained.generate("the cat", 25, seed=3, temperature=0.8, top_k=6, top_p=0.9)
     assert text == "".join(tree.tokens)
 
@@ -119,7 +119,7 @@ def test_every_kind_of_model_generates(kind: ModelKind, tmp_path: Path) -> None:
     trained = load(tmp_path / "run")
     assert len(trained.generate(tokens=25)) == 25
     assert len(trained.attention_states) == {ModelKind.BIGRAM: 0}.get(
-        kind, 2 if trained.settings.is_layered else 1
+        kind, 2 if trained.settings.has_configurable_layers else 1
     )
 
 
@@ -239,10 +239,10 @@ def test_a_run_in_between_is_read_at_its_checkpoint(tmp_path: Path) -> None:
     finish(opened, 5)
     assert opened.running
     at_snapshot = load(tmp_path / "run")
-    assert at_snapshot.step == opened.folder.snapshots()[-1]
-    opened.running.save()
+    assert at_snapshot.step == opened.folder.snapshot_steps()[-1]
+    opened.running.save_checkpoint()
     finish(opened, 8)
-    opened.running.collect_rows()  # the run that writes the losses
+    opened.running.take_new_rows()  # the run that writes the losses
     trained = load(tmp_path / "run")
     opened.close()
     assert trained.step == 5

@@ -228,7 +228,7 @@ KEPT: list[dict[str, str]] = [
         "visualizer/shell/window.py": "class MainWindow:\n    def f(self) -> MainWindow: ...",
     },
     {"visualizer/__init__.py": "def f():\n    from visualizer import api"},
-    {CELL: "weights = trace.stage_of(Role.WEIGHTS)"},
+    {CELL: "weights = trace.stage_of_role(Role.WEIGHTS)"},
     {"visualizer/attention/stages.py": "NAMES = ('weights', 'context')"},
     {
         "visualizer/lab/window.py": "from PySide6.QtWidgets import QWidget\n"
@@ -240,7 +240,7 @@ KEPT: list[dict[str, str]] = [
         "json.load(file)\nsubprocess.run(command, shell=False)"
     },
     {
-        "visualizer/models/opened_model.py": "float64_on_cpu(logits)\n"
+        "visualizer/models/opened_model.py": "to_float64_on_cpu(logits)\n"
         "np.zeros(3, np.float64)\nis_wide = logits.dtype is torch.float64"
     },
     {"tests/test_a.py": "def test_a():\n    with pytest.raises(ValueError):\n        f()"},

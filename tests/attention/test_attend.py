@@ -27,7 +27,7 @@ from visualizer.attention.spec import (
     Dtype,
     HeadArrangement,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     PositionKind,
     Projection,
@@ -85,7 +85,7 @@ def test_every_stage_is_what_the_formulas_say(case: Case) -> None:
         assert_agrees(trace, stage, known)
 
 
-@given(cases(normalisation=NormalisationKind.SOFTMAX, route=MaskRoute.BEFORE))
+@given(cases(normalisation=NormalisationKind.SOFTMAX, route=MaskPlacement.BEFORE))
 def test_with_softmax_the_formulas_leave_no_number_in_doubt(case: Case) -> None:
     for known in expected(case.trace()).values():
         assert np.isfinite(known.doubt).all()
@@ -117,7 +117,7 @@ def allowed(spec: AttentionSpec, lengths: tuple[int, ...], tokens: int) -> torch
 
 def added_to_scores(trace: Trace, cells: torch.Tensor) -> torch.Tensor:
     """Return what torch adds to the scaled scores: linear biases, and −∞ at forbidden cells."""
-    places = torch.arange(trace.tokens)
+    places = torch.arange(trace.query_count)
     slopes = torch.tensor(trace.spec.alibi_slopes)[:, None, None]
     is_biased = trace.spec.position is PositionKind.ALIBI
     bias = -slopes * (places[:, None] - places).abs() * is_biased
@@ -137,12 +137,14 @@ def assert_close(actual: torch.Tensor, expected: torch.Tensor, trace: Trace) -> 
 
 
 @given(
-    cases(normalisation=NormalisationKind.SOFTMAX, route=MaskRoute.BEFORE, mode=DropoutMode.EVAL)
+    cases(
+        normalisation=NormalisationKind.SOFTMAX, route=MaskPlacement.BEFORE, mode=DropoutMode.EVAL
+    )
 )
 def test_context_is_torchs_scaled_dot_product_attention(case: Case) -> None:
     trace = case.trace()
     q, k, v = (trace.tensor(name) for name in ("queries", "keys", "values"))
-    cells = allowed(case.spec, lengths_of(case), trace.tokens)[:, None]  # text 1 query key
+    cells = allowed(case.spec, lengths_of(case), trace.query_count)[:, None]  # text 1 query key
     cells = cells if trace.axes else cells[0]
     context = functional.scaled_dot_product_attention(
         q, k, v, attn_mask=added_to_scores(trace, cells), scale=1 / divisor(case.spec)
@@ -165,7 +167,7 @@ def test_context_is_torchs_scaled_dot_product_attention(case: Case) -> None:
             scale=ScaleKind.D_HEAD,
             temperature=1.0,
             normalisation=NormalisationKind.SOFTMAX,
-            route=MaskRoute.BEFORE,
+            route=MaskPlacement.BEFORE,
             mode=DropoutMode.EVAL,
         )
     )
@@ -174,7 +176,7 @@ def test_weights_and_output_are_those_of_torchs_multihead_attention(case: Case) 
     trace = case.trace()
     module = as_torch(trace)
     x = trace.tensor("input")  # token d_in, or text token d_in
-    cells = allowed(case.spec, lengths_of(case), trace.tokens)
+    cells = allowed(case.spec, lengths_of(case), trace.query_count)
     some = cells.any(-1, keepdim=True)
     read = (cells | ~some)[:, None]  # text 1 query key
     added = added_to_scores(trace, read).flatten(0, 1)  # text×head query key
@@ -338,7 +340,7 @@ def test_a_padded_text_has_the_numbers_it_has_alone(case: Case) -> None:
     trace = case.trace()
     for number, text in enumerate(case.texts):
         assert case.spec.own_mask is not None
-        corner = BooleanMatrix.of(case.spec.own_mask.array()[: len(text), : len(text)])
+        corner = BooleanMatrix.from_array(case.spec.own_mask.to_array()[: len(text), : len(text)])
         alone = run((text,), replace(case.spec, own_mask=corner)).trace
         for stage in alone.stages:
             assert_same_numbers(real(trace, number, stage), alone.read(stage.name))
@@ -358,10 +360,10 @@ PADDED = (TEXT[0], ("one", "step"))
 
 
 @pytest.mark.parametrize("normalisation", [NormalisationKind.SOFTMAX, NormalisationKind.UNIFORM])
-@pytest.mark.parametrize("route", MaskRoute)
+@pytest.mark.parametrize("route", MaskPlacement)
 @pytest.mark.parametrize("mask", [MaskKind.NONE, MaskKind.CAUSAL])
 def test_padding_takes_no_share_on_any_route(
-    normalisation: NormalisationKind, route: MaskRoute, mask: MaskKind
+    normalisation: NormalisationKind, route: MaskPlacement, mask: MaskKind
 ) -> None:
     spec = AttentionSpec(normalisation=normalisation, route=route, mask=mask)
     padded, alone = run(PADDED, spec).trace, run(PADDED[1:], spec).trace
@@ -389,7 +391,7 @@ def test_a_spec_with_a_problem_is_refused() -> None:
 
 @pytest.mark.parametrize("field", ["own_mask", "own_kept"])
 def test_an_own_matrix_of_another_size_is_refused(field: str) -> None:
-    matrix = BooleanMatrix.of(np.ones((2, 2)))
+    matrix = BooleanMatrix.from_array(np.ones((2, 2)))
     spec = replace(AttentionSpec(mask=MaskKind.OWN, own_mask=matrix), **{field: matrix})
     if field == "own_kept":
         spec = replace(spec, mask=MaskKind.CAUSAL)
@@ -399,7 +401,7 @@ def test_an_own_matrix_of_another_size_is_refused(field: str) -> None:
 
 
 def test_a_query_that_may_read_nothing_reads_nothing() -> None:
-    matrix = BooleanMatrix.of(np.array([[0, 0], [1, 0]]))
+    matrix = BooleanMatrix.from_array(np.array([[0, 0], [1, 0]]))
     spec = AttentionSpec(mask=MaskKind.OWN, own_mask=matrix)
     for normalisation in (NormalisationKind.SOFTMAX, NormalisationKind.NAIVE_SOFTMAX):
         trace = run((("one", "step"),), replace(spec, normalisation=normalisation)).trace

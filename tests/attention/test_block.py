@@ -17,25 +17,25 @@ import visualizer
 from tests.support.attention_strategies import Case, cases
 from tests.support.small_runs import a_run
 from visualizer.attention.attend import attend
-from visualizer.attention.custom_weights import are_all_custom, custom_weights_of
+from visualizer.attention.custom_weights import are_all_weights_custom, custom_weights_of
 from visualizer.attention.mechanisms import (
     Mechanism,
     apply_mechanism,
     mechanism_of,
-    with_embedding_size,
+    with_block_embedding_size,
 )
 from visualizer.attention.parameter_init import initialize_parameters
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     Activation,
     AttentionSpec,
-    BlockKind,
     Device,
     DropoutMode,
     Dtype,
     HeadArrangement,
     MaskKind,
     Projection,
+    TransformerBlockKind,
 )
 from visualizer.attention.spec_validation import spec_problems
 from visualizer.attention.stages import stages
@@ -209,9 +209,9 @@ def test_by_hand_in_float64() -> None:
 # ------------------------------------------------------------------------------ unchanged behaviour
 
 
-@given(cases(block=BlockKind.PRE_NORM))
+@given(cases(block=TransformerBlockKind.PRE_NORM))
 def test_the_block_leaves_the_other_weights_and_stages_as_they_are(case: Case) -> None:
-    alone = replace(case.spec, block=BlockKind.NONE)
+    alone = replace(case.spec, block=TransformerBlockKind.NONE)
     drawn, without = initialize_parameters(case.spec, 3, CPU), initialize_parameters(alone, 3, CPU)
     assert list(without) == [name for name in drawn if name not in case.spec.block_parameter_shapes]
     assert all(torch.equal(drawn[name], tensor) for name, tensor in without.items())
@@ -222,7 +222,7 @@ def test_the_block_leaves_the_other_weights_and_stages_as_they_are(case: Case) -
     assert names[-len(AFTER) :] == AFTER
 
 
-@given(cases(block=BlockKind.PRE_NORM, key_value_heads=0))
+@given(cases(block=TransformerBlockKind.PRE_NORM, key_value_heads=0))
 def test_the_weights_are_those_of_plain_modules_in_their_order(case: Case) -> None:
     spec = replace(case.spec, own_weights=(), dtype=Dtype.FLOAT32)
     drawn = initialize_parameters(spec, 3, CPU)
@@ -235,7 +235,7 @@ def test_the_weights_are_those_of_plain_modules_in_their_order(case: Case) -> No
     for _ in range(3):
         nn.Linear(spec.d_in, spec.d_out, bias=spec.bias)
     if spec.output_projection:
-        nn.Linear(spec.width, spec.width)
+        nn.Linear(spec.concatenated_head_width, spec.concatenated_head_width)
     norm = nn.LayerNorm(spec.d_in)
     linear1 = nn.Linear(spec.d_in, spec.hidden_width)
     linear2 = nn.Linear(spec.hidden_width, spec.d_in)
@@ -245,12 +245,12 @@ def test_the_weights_are_those_of_plain_modules_in_their_order(case: Case) -> No
 
 
 def test_stages_that_did_not_change_are_taken_over() -> None:
-    first = a_run(block=BlockKind.PRE_NORM, d_in=4, d_out=4)
+    first = a_run(block=TransformerBlockKind.PRE_NORM, d_in=4, d_out=4)
     gelu = run(first.texts, replace(first.trace.spec, activation=Activation.GELU), first)
     assert gelu.trace.recomputed == {"hidden", "feed_forward", "result"}
     wider = run(first.texts, replace(first.trace.spec, d_ff=7), first)
     assert wider.trace.recomputed == {"up", "hidden", "feed_forward", "result"}
-    none = run(first.texts, replace(first.trace.spec, block=BlockKind.NONE), first)
+    none = run(first.texts, replace(first.trace.spec, block=TransformerBlockKind.NONE), first)
     assert "input" not in none.trace.recomputed
     assert "queries" in none.trace.recomputed
 
@@ -297,14 +297,14 @@ def test_sizes_that_do_not_fit_are_said_with_what_helps(
     name, value = problem.remedy
     mended = replace(a_block(**fields), **{name: value})
     assert field not in {each.field for each in spec_problems(mended)}
-    assert not spec_problems(replace(a_block(**fields), block=BlockKind.NONE, d_ff=0))
+    assert not spec_problems(replace(a_block(**fields), block=TransformerBlockKind.NONE, d_ff=0))
 
 
 def test_another_embedding_size_takes_the_output_size_with_it() -> None:
-    assert not spec_problems(with_embedding_size(a_block(), 6))
+    assert not spec_problems(with_block_embedding_size(a_block(), 6))
     stacked = a_block(arrangement=HeadArrangement.STACKED, heads=2, d_out=4)
     assert not spec_problems(stacked)
-    assert with_embedding_size(stacked, 6).d_out == 3
+    assert with_block_embedding_size(stacked, 6).d_out == 3
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_a_size_that_takes_too_much_memory_is_said_with_one_that_fits(
     assert refused.value.field == field
     assert refused.value.sentence.startswith(says)
     assert refused.value.remedy
-    mended = document.set(*refused.value.remedy).spec
+    mended = document.with_setting(*refused.value.remedy).spec
     assert getattr(mended, field) > 8
     assert not spec_problems(mended)
     assert "result" in run(TEXT, mended).trace
@@ -351,7 +351,7 @@ def test_all_kept_weights_of_a_block_are_those_that_it_had() -> None:
     spec = a_block(d_ff=5, seed=3)
     trace = run(TEXT, spec).trace
     kept = run(TEXT, replace(spec, own_weights=custom_weights_of(trace))).trace
-    assert are_all_custom(kept.spec)
+    assert are_all_weights_custom(kept.spec)
     for name in trace.parameters:
         np.testing.assert_array_equal(kept.read(name), trace.read(name))
-    assert not are_all_custom(replace(kept.spec, own_weights=kept.spec.own_weights[:4]))
+    assert not are_all_weights_custom(replace(kept.spec, own_weights=kept.spec.own_weights[:4]))

@@ -25,13 +25,13 @@ from visualizer.attention.head_measures import HeadMeasures
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     AttentionSpec,
-    BlockKind,
     DropoutMode,
     Dtype,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     Projection,
+    TransformerBlockKind,
 )
 from visualizer.session.computation_caption import describe_computation
 
@@ -123,7 +123,7 @@ def test_every_number_is_that_of_the_whole(case: Case, data: st.DataObject) -> N
         assert_alike(np.asarray(blocks.read(name, part)), np.asarray(wanted[part]), 1e-9)
         rows = np.array(data.draw(st.lists(st.integers(0, wanted.shape[-2] - 1), min_size=1)))
         for each in (blocks, whole):
-            found = each.cached_stage(name).read_rows(rows, index[:-2])
+            found = each.cached_stage_tensor(name).read_rows(rows, index[:-2])
             assert_alike(found, wanted[index[:-2]][rows], 1e-9)
 
 
@@ -134,13 +134,13 @@ def test_every_picture_is_that_of_the_whole(case: Case, down: int, right: int) -
     whole = run(case.texts, case.spec).trace
     blocks = by_blocks(whole)
     for name in whole.names:
-        held, other = blocks.cached_stage(name), whole.cached_stage(name)
+        held, other = blocks.cached_stage_tensor(name), whole.cached_stage_tensor(name)
         sizes = (2**down, 2**right if whole.stage(name).dims[-1] == "key" else 1)
         cells = first_matrix(held)
         wanted = other.read_pooled(*sizes, cells)
         if held.is_blockwise:
             held.draw_coarse_rows(*sizes, cells)
-            assert held.draw(*sizes, cells, never)
+            assert held.draw_exact_rows(*sizes, cells, never)
         assert held.exact_row_share(*sizes, cells) == 1
         assert_alike(held.read_pooled(*sizes, cells), wanted, 1e-9)
 
@@ -149,17 +149,20 @@ def test_every_picture_is_that_of_the_whole(case: Case, down: int, right: int) -
 def test_rows_that_are_divided_by_no_sum_are_drawn_as_those_of_the_whole() -> None:
     """Vectors with a single number are 0 after the norm, so scores and row sums are also 0."""
     spec = replace(
-        SPEC, d_in=1, d_out=1, heads=1, projection=Projection.NONE, block=BlockKind.PRE_NORM,
-        normalisation=NormalisationKind.SUM, route=MaskRoute.AFTER_RENORMALISED,
+        SPEC, d_in=1, d_out=1, heads=1, projection=Projection.NONE,
+        block=TransformerBlockKind.PRE_NORM,
+        normalisation=NormalisationKind.SUM, route=MaskPlacement.AFTER_RENORMALISED,
     )  # fmt: skip
     whole = run((("a",) * 4,), spec).trace
     assert np.isnan(whole.read("weights")).all()
     blocks = by_blocks(whole)
     for name in whole.names:
-        cells = first_matrix(blocks.cached_stage(name))
-        blocks.cached_stage(name).draw(1, 1, cells, never)
-        found = blocks.cached_stage(name).read_pooled(1, 1, cells)
-        np.testing.assert_array_equal(found, whole.cached_stage(name).read_pooled(1, 1, cells))
+        cells = first_matrix(blocks.cached_stage_tensor(name))
+        blocks.cached_stage_tensor(name).draw_exact_rows(1, 1, cells, never)
+        found = blocks.cached_stage_tensor(name).read_pooled(1, 1, cells)
+        np.testing.assert_array_equal(
+            found, whole.cached_stage_tensor(name).read_pooled(1, 1, cells)
+        )
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -170,8 +173,8 @@ def test_what_weights_are_looked_at_as_is_that_of_the_whole(case: Case) -> None:
     blocks = by_blocks(whole)
     for lens in WeightTransform:
         for by in (None, *HeadAggregate):
-            wanted = whole.displayed_stage("weights", lens, by).read()
-            assert_alike(blocks.displayed_stage("weights", lens, by).read(), wanted, 1e-9)
+            wanted = whole.displayed_tensor("weights", lens, by).read()
+            assert_alike(blocks.displayed_tensor("weights", lens, by).read(), wanted, 1e-9)
 
 
 @pytest.mark.usefixtures("small_blocks")
@@ -184,11 +187,11 @@ def test_measures_of_heads_are_those_of_the_whole(case: Case, are_texts_known: b
     for stage in ("unmasked", "weights", "dropped"):
         if stage not in whole.trace:
             continue
-        assert not blocks.is_measured(stage, texts)
+        assert not blocks.has_head_measures(stage, texts)
         assert_measured_alike(
             blocks.head_measures(stage, texts), whole.trace.head_measures(stage, texts)
         )
-        assert blocks.is_measured(stage, texts)
+        assert blocks.has_head_measures(stage, texts)
         for leading in whole.trace.leading_indices():
             assert_measured_alike(
                 blocks.uniform_head_measures(stage, leading, texts),
@@ -223,14 +226,14 @@ def test_measures_of_a_long_text_are_those_of_the_formula(spec: AttentionSpec) -
 def test_weights_of_a_long_text_are_those_of_the_formula(tokens: int) -> None:
     trace = long_run(tokens).trace
     assert trace.is_blockwise
-    held = trace.cached_stage("weights")
+    held = trace.cached_stage_tensor("weights")
     for head in range(2):
         wanted = weights_in_float64(trace, (head,))
         found = trace.read("weights", (head,))
         assert np.abs(found - wanted).max() <= 1e-6
         assert np.abs(found.sum(-1, dtype=np.float64) - 1).max() <= 1e-5
         whole = (head, slice(None), slice(None))
-        held.draw(16, 16, whole, never)
+        held.draw_exact_rows(16, 16, whole, never)
         picture = held.read_pooled(16, 16, whole)
         rows = -(-tokens // 16)
         padded = np.zeros((rows * 16, rows * 16))
@@ -249,8 +252,8 @@ def test_a_picture_is_that_of_the_numbers_bit_by_bit() -> None:
     with torch.no_grad():
         trace = attend(spec, given_, {}, by_blocks=True)
     for name in ("scores", "scaled", "masked", "weights"):
-        held, cells = trace.cached_stage(name), (0, slice(None), slice(None))
-        held.draw(8, 8, cells, never)
+        held, cells = trace.cached_stage_tensor(name), (0, slice(None), slice(None))
+        held.draw_exact_rows(8, 8, cells, never)
         numbers = held.read((0,))
         ends = np.full((904, 904), np.nan)
         ends[:900, :900] = numbers
@@ -262,7 +265,7 @@ def test_a_picture_is_that_of_the_numbers_bit_by_bit() -> None:
 
 
 def test_a_first_picture_has_a_row_of_each_block_and_says_so() -> None:
-    held = long_run(700).trace.cached_stage("weights")
+    held = long_run(700).trace.cached_stage_tensor("weights")
     cells = (0, slice(None), slice(None))
     before = held.version
     assert held.exact_row_share(4, 4, cells) == 0
@@ -273,17 +276,17 @@ def test_a_first_picture_has_a_row_of_each_block_and_says_so() -> None:
     numbers = held.read((0,))
     wanted = numbers[2::4].reshape(175, 175, 4).max(-1)
     np.testing.assert_allclose(held.read_pooled(4, 4, cells), wanted, rtol=1e-6)
-    assert not held.draw(4, 4, cells, lambda: True)  # drawing ended after one band
+    assert not held.draw_exact_rows(4, 4, cells, lambda: True)  # drawing ended after one band
     assert 0 < held.exact_row_share(4, 4, cells) < 1
-    assert held.draw(4, 4, cells, never)
+    assert held.draw_exact_rows(4, 4, cells, never)
     assert held.exact_row_share(4, 4, cells) == 1
 
 
 def test_a_first_picture_of_few_numbers_repeats_rows_until_theirs_are_read() -> None:
-    held = long_run(700).trace.cached_stage("weights")
+    held = long_run(700).trace.cached_stage_tensor("weights")
     cells = (0, slice(None), slice(None))
     assert held.draw_coarse_rows(4, 4, cells, 25 * 700)
-    assert held.drawn_share(4, 4, cells) == 25 / 175
+    assert held.drawn_row_share(4, 4, cells) == 25 / 175
     wanted = held.read((0,))[2::4].reshape(175, 175, 4).max(-1)
     every_seventh = wanted[3::7].repeat(7, 0)  # each row, and the three rows above and below it
     np.testing.assert_allclose(held.read_pooled(4, 4, cells), every_seventh, rtol=1e-6)
@@ -291,7 +294,7 @@ def test_a_first_picture_of_few_numbers_repeats_rows_until_theirs_are_read() -> 
     assert held.draw_coarse_rows(4, 4, cells, 100 * 700)
     while held.draw_coarse_rows(4, 4, cells, 100 * 700):
         pass
-    assert held.drawn_share(4, 4, cells) == 1
+    assert held.drawn_row_share(4, 4, cells) == 1
     np.testing.assert_allclose(held.read_pooled(4, 4, cells), wanted, rtol=1e-6)
 
 
@@ -308,7 +311,7 @@ class FarNumbers(BlockSource):
     def dtype(self) -> torch.dtype:
         return self.numbers.dtype
 
-    def cells(self, place: tuple[int, ...], rows: Tensor, columns: slice) -> Tensor:
+    def compute_cells(self, place: tuple[int, ...], rows: Tensor, columns: slice) -> Tensor:
         return self.numbers[place][rows, columns]
 
     def column_extremes(
@@ -326,7 +329,7 @@ def test_what_is_far_is_first_drawn_of_a_few_rows_however_large(
     numbers = torch.rand((2, rows, columns), generator=torch.manual_seed(rows))
     source = FarNumbers(numbers)
     held = BlockwiseTensor((2, rows, columns), source)
-    first = PreviewLayout.of((rows, columns))
+    first = PreviewLayout.from_matrix_sizes((rows, columns))
     assert len(first.rows) == math.ceil(rows / first.blocks[0]) <= FIRST_ROWS
     assert (first.rows // first.blocks[0] == np.arange(len(first.rows))).all()
     at = data.draw(st.integers(0, 1))
@@ -345,7 +348,7 @@ def test_what_is_far_is_first_drawn_of_a_few_rows_however_large(
         assert found[row, column] == of_rows[read, start : start + first.blocks[1]].max()
     while held.draw_coarse_rows(block, block, whole, 10**6):
         pass
-    assert held.drawn_share(block, block, whole) == 1
+    assert held.drawn_row_share(block, block, whole) == 1
     assert held.rows_per_sample(block, block, whole) == block
     assert held.rows_represented(block, block, (at, 0))[0] == min(block // 2, rows - 1)
 
@@ -361,13 +364,13 @@ def test_first_pictures_of_many_heads_keep_no_others_out(monkeypatch: pytest.Mon
         while held.draw_coarse_rows(4, 4, cells, 10**5):
             rounds += 1
         assert rounds < 10
-        assert held.drawn_share(4, 4, cells) == 1
+        assert held.drawn_row_share(4, 4, cells) == 1
     assert len(held.tiles.previews) == 8
     assert np.isfinite(held.read_pooled(2, 2, (11, slice(0, 50), slice(0, 50)))).all()
 
 
 def test_the_first_picture_of_single_cells_is_exact() -> None:
-    held = long_run(700).trace.cached_stage("weights")
+    held = long_run(700).trace.cached_stage_tensor("weights")
     part = (0, slice(100, 200), slice(50, 150))
     held.draw_coarse_rows(1, 1, part)
     assert held.exact_row_share(1, 1, part) == 1
@@ -375,9 +378,9 @@ def test_the_first_picture_of_single_cells_is_exact() -> None:
 
 
 def test_until_a_part_is_drawn_it_is_that_of_a_coarser_picture() -> None:
-    held = long_run(700).trace.cached_stage("scaled")
+    held = long_run(700).trace.cached_stage_tensor("scaled")
     whole = (0, slice(None), slice(None))
-    held.draw(8, 8, whole, never)
+    held.draw_exact_rows(8, 8, whole, never)
     coarse = held.read_pooled(8, 8, whole)
     part = (0, slice(10, 30), slice(40, 90))
     found = held.read_pooled(2, 2, part)
@@ -386,22 +389,22 @@ def test_until_a_part_is_drawn_it_is_that_of_a_coarser_picture() -> None:
 
 
 def test_where_there_is_no_coarser_picture_it_is_that_of_a_finer_one() -> None:
-    held = long_run(700).trace.cached_stage("scaled")
+    held = long_run(700).trace.cached_stage_tensor("scaled")
     whole = (0, slice(None), slice(None))
-    held.draw(2, 2, whole, never)
+    held.draw_exact_rows(2, 2, whole, never)
     fine = held.read_pooled(2, 2, whole)
     middles = np.minimum(np.arange(100) * 7 + 3, 699) // 2
     np.testing.assert_array_equal(held.read_pooled(7, 7, whole), fine[np.ix_(middles, middles)])
-    assert held.drawn_share(7, 7, whole) == 0
+    assert held.drawn_row_share(7, 7, whole) == 0
 
 
 def test_a_bounded_number_of_tiles_is_kept_and_the_whole_picture_always(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(drawn_tiles, "MAX_CACHED_TILE_BYTES", 2**20)
-    held = long_run(2_000).trace.cached_stage("weights")
+    held = long_run(2_000).trace.cached_stage_tensor("weights")
     whole = (0, slice(None), slice(None))
-    held.draw(16, 16, whole, never)
+    held.draw_exact_rows(16, 16, whole, never)
     picture = held.read_pooled(16, 16, whole)
     for first in range(0, 1_900, 100):
         held.draw_coarse_rows(1, 1, (0, slice(first, first + 100), slice(0, 100)))
@@ -427,8 +430,10 @@ def test_unchanged_pictures_are_kept_when_the_mask_changes() -> None:
         patch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
         patch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
         after = run(before.texts, replace(SPEC, mask=MaskKind.NONE), before)
-    assert after.trace.cached_stage("scaled") is before.trace.cached_stage("scaled")
-    assert after.trace.cached_stage("weights") is not before.trace.cached_stage("weights")
+    assert after.trace.cached_stage_tensor("scaled") is before.trace.cached_stage_tensor("scaled")
+    assert after.trace.cached_stage_tensor("weights") is not before.trace.cached_stage_tensor(
+        "weights"
+    )
 
 
 def test_dropout_drops_the_same_cells() -> None:

@@ -15,7 +15,7 @@ from visualizer.attention.run import Run, run
 from visualizer.attention.spec import (
     AttentionSpec,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     ScaleKind,
 )
@@ -29,8 +29,8 @@ CHANGES: list[dict[str, object]] = [
     {"mask": MaskKind.NONE},
     {"mask": MaskKind.WINDOW},
     {"scale": ScaleKind.NONE, "temperature": 2.0},
-    {"route": MaskRoute.AFTER_RENORMALISED},
-    {"route": MaskRoute.AFTER},
+    {"route": MaskPlacement.AFTER_RENORMALISED},
+    {"route": MaskPlacement.AFTER},
     {"normalisation": NormalisationKind.SUM, "mask": MaskKind.NONE},
     {"normalisation": NormalisationKind.NAIVE_SOFTMAX},
     {"dropout_seed": 5},
@@ -46,7 +46,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> BufferPool:
 
 
 def lent(pool: BufferPool, sizes: tuple[int, ...] = SIZES) -> torch.Tensor:
-    tensor = pool.empty(sizes, LIKE)
+    tensor = pool.allocate_tensor(sizes, LIKE)
     assert tensor is not None
     return tensor
 
@@ -92,8 +92,8 @@ def test_a_little_less_is_lent_from_the_same_memory() -> None:
 
 def test_small_tensors_and_those_elsewhere_are_left_to_torch() -> None:
     pool = BufferPool()
-    assert pool.empty((2, 3), LIKE) is None
-    assert pool.empty(SIZES, torch.zeros(1, device="meta")) is None
+    assert pool.allocate_tensor((2, 3), LIKE) is None
+    assert pool.allocate_tensor(SIZES, torch.zeros(1, device="meta")) is None
 
 
 def test_no_more_than_so_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +111,7 @@ def test_what_waits_can_be_released() -> None:
     held = lent(pool)
     lent(pool).zero_()
     assert pool.free_bytes
-    pool.release()
+    pool.release_free_blocks()
     assert pool.free_bytes == 0
     held.zero_()
 
@@ -119,7 +119,7 @@ def test_what_waits_can_be_released() -> None:
 def test_what_comes_back_after_a_release_is_not_kept() -> None:
     pool = BufferPool()
     held = lent(pool)
-    pool.release()
+    pool.release_free_blocks()
     del held
     assert pool.free_bytes == 0
     lent(pool)

@@ -9,16 +9,16 @@ from visualizer.attention.flow_columns import (
     FlowColumn,
     FlowPart,
     flow_columns,
-    focused_column,
+    focused_column_index,
     visible_state,
 )
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import (
     AttentionSpec,
-    BlockKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     PositionKind,
+    TransformerBlockKind,
 )
 from visualizer.attention.stages import stages
 
@@ -36,7 +36,7 @@ def test_scores_and_weights_are_states_of_one_matrix_each() -> None:
 
 
 def test_a_mask_after_softmax_is_a_state_of_the_weights() -> None:
-    columns = _columns(route=MaskRoute.AFTER_RENORMALISED, position=PositionKind.ALIBI)
+    columns = _columns(route=MaskPlacement.AFTER_RENORMALISED, position=PositionKind.ALIBI)
     assert columns["biased"].states == ("scores", "scaled", "bias", "biased")
     assert columns["weights"].states == ("unmasked", "zeroed", "weights")
 
@@ -66,7 +66,7 @@ def test_rotated_queries_are_a_state_of_the_projected_ones() -> None:
 
 
 def test_a_block_has_the_stream_before_the_head_and_the_feed_forward_layer_after() -> None:
-    columns = _columns(block=BlockKind.PRE_NORM)
+    columns = _columns(block=TransformerBlockKind.PRE_NORM)
     parts = {name: one.part for name, one in columns.items()}
     assert [name for name, part in parts.items() if part is FlowPart.BEFORE_HEADS] == [
         "residual",
@@ -89,9 +89,9 @@ def test_linear_attention_has_no_operand_above_its_context() -> None:
 
 def test_the_weights_are_in_focus_unless_another_stage_is_wanted() -> None:
     columns = flow_columns(stages(AttentionSpec()))
-    assert Role.WEIGHTS in columns[focused_column(columns, ())].states
-    assert "scaled" in columns[focused_column(columns, ("scaled",))].states
-    assert "weights" in columns[focused_column(columns, ("not a stage",))].states
+    assert Role.WEIGHTS in columns[focused_column_index(columns, ())].states
+    assert "scaled" in columns[focused_column_index(columns, ("scaled",))].states
+    assert "weights" in columns[focused_column_index(columns, ("not a stage",))].states
 
 
 def test_a_column_shows_its_last_state_unless_another_is_wanted() -> None:

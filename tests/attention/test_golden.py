@@ -33,7 +33,7 @@ from visualizer.attention.spec import (
     BooleanMatrix,
     Device,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     Projection,
     ScaleKind,
@@ -151,14 +151,14 @@ def test_3_5_1_weights_without_a_mask() -> None:
 @pytest.mark.parametrize(
     ("route", "stage", "name"),
     [
-        (MaskRoute.AFTER, "unmasked", "weights, no mask"),
-        (MaskRoute.AFTER, "weights", "weights times the mask, not renormalised"),
-        (MaskRoute.AFTER_RENORMALISED, "zeroed", "weights times the mask, not renormalised"),
-        (MaskRoute.AFTER_RENORMALISED, "weights", "weights (both routes"),
-        (MaskRoute.BEFORE, "weights", "weights (both routes"),
+        (MaskPlacement.AFTER, "unmasked", "weights, no mask"),
+        (MaskPlacement.AFTER, "weights", "weights times the mask, not renormalised"),
+        (MaskPlacement.AFTER_RENORMALISED, "zeroed", "weights times the mask, not renormalised"),
+        (MaskPlacement.AFTER_RENORMALISED, "weights", "weights (both routes"),
+        (MaskPlacement.BEFORE, "weights", "weights (both routes"),
     ],
 )
-def test_3_5_1_routes(route: MaskRoute, stage: str, name: str) -> None:
+def test_3_5_1_routes(route: MaskPlacement, stage: str, name: str) -> None:
     module = causal_of_seed_789()
     module.spec = replace(module.spec, route=route)
     (printed,) = (value for key, value in section("3.5.1").items() if key.startswith(name))
@@ -178,7 +178,7 @@ def test_3_5_1_masked_scores() -> None:
 def test_3_5_2_the_masks_of_both_systems(system: str) -> None:
     printed = section("3.5.2")
     weights = np.array(printed[f"causal weights, {system}"])
-    spec = replace(CAUSAL, dropout=printed["rate"], own_kept=BooleanMatrix.of(weights > 0))
+    spec = replace(CAUSAL, dropout=printed["rate"], own_kept=BooleanMatrix.from_array(weights > 0))
     given = dict(linear_of_seed_789().named_parameters())
     for trace in (run((TOKENS,), spec).trace, attend(spec, INPUTS, given)):
         assert_printed(trace.read("dropped", (0,)), weights)

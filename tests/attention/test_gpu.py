@@ -61,7 +61,7 @@ def test_heads_are_measured_and_folded_where_they_are() -> None:
             pair = getattr(other, field), getattr(one, field)
             np.testing.assert_allclose(*pair, rtol=1e-5, atol=1e-5)
         for by, lens in itertools.product(HeadAggregate, WeightTransform):
-            seen = there.displayed_stage(stage, lens, by)
+            seen = there.displayed_tensor(stage, lens, by)
             assert seen.tensor.is_cuda
-            pair = seen.read(), here.displayed_stage(stage, lens, by).read()
+            pair = seen.read(), here.displayed_tensor(stage, lens, by).read()
             np.testing.assert_allclose(*pair, rtol=1e-5, atol=1e-5)

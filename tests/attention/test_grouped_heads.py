@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run
-from visualizer.attention.importers.readers import read_tensor_file
+from visualizer.attention.importers.tensor_file_reader import read_tensor_file
 from visualizer.attention.spec import (
     AttentionSpec,
     BooleanMatrix,
@@ -25,7 +25,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.spec_validation import spec_problems
 from visualizer.explanations.explain import explain
-from visualizer.features.explain.presenter import head_cell_panel
+from visualizer.features.explain.presenter import explain_head_cell
 from visualizer.session.cell_address import Cell
 from visualizer.session.view import View
 
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 TEXT = "one two three four five"
 SIZES: dict[str, Any] = {"d_in": 6, "d_out": 8, "heads": 4, "dtype": Dtype.FLOAT64}
 GROUPS = (1, 2, 4)
-KEPT = BooleanMatrix.of(~np.eye(5, dtype=bool))
+KEPT = BooleanMatrix.from_array(~np.eye(5, dtype=bool))
 
 
 def own_weights(groups: int) -> tuple[tuple[str, NumberMatrix], ...]:
     columns = {"W_query": 8, "W_key": 2 * groups, "W_value": 2 * groups}
     return tuple(
-        (name, NumberMatrix.of(np.random.default_rng(0).normal(size=(6, count))))
+        (name, NumberMatrix.from_array(np.random.default_rng(0).normal(size=(6, count))))
         for name, count in columns.items()
     )
 
@@ -101,7 +101,7 @@ def test_context_is_that_of_torchs_grouped_attention(
             enable_gqa=True,
         )
         repeated = values.repeat_interleave(4 // groups, -3)
-        expected = (weights * torch.tensor(KEPT.array())) @ repeated
+        expected = (weights * torch.tensor(KEPT.to_array())) @ repeated
     else:
         expected = functional.scaled_dot_product_attention(
             queries, keys, values, attn_mask=allowed, enable_gqa=True
@@ -134,7 +134,7 @@ def test_output_is_that_of_a_llama_without_rotation(groups: int) -> None:
 def own_of(layer: Any) -> tuple[tuple[str, NumberMatrix], ...]:
     names = {"W_query": "q_proj", "W_key": "k_proj", "W_value": "v_proj", "W_output": "o_proj"}
     return tuple(
-        (name, NumberMatrix.of(getattr(layer, theirs).weight.detach().numpy().T))
+        (name, NumberMatrix.from_array(getattr(layer, theirs).weight.detach().numpy().T))
         for name, theirs in names.items()
     )
 
@@ -162,10 +162,10 @@ def test_groups_that_do_not_divide_the_heads_are_rejected() -> None:
 def test_a_cell_names_the_heads_that_share_it() -> None:
     run = grouped()
     explanation = explain(run.trace, "keys", (3, 1, 1))
-    assert explanation.groups[0].factors[1].source(0) == (3, 0)  # row 4 of W_key
-    said = head_cell_panel(resolved(run, View()), Cell("keys", (3, 1, 1)), False)
+    assert explanation.groups[0].factors[1].source_index(0) == (3, 0)  # row 4 of W_key
+    said = explain_head_cell(resolved(run, View()), Cell("keys", (3, 1, 1)), False)
     assert "column 4 of W_k, shared by heads 3 and 4," in said.sentence
-    assert explain(run.trace, "queries", (3, 1, 1)).groups[0].factors[1].source(0) == (7, 0)
+    assert explain(run.trace, "queries", (3, 1, 1)).groups[0].factors[1].source_index(0) == (7, 0)
 
 
 def test_saved_weights_open_with_their_groups(tmp_path: Path) -> None:

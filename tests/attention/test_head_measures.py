@@ -24,11 +24,11 @@ from visualizer.attention.blockwise_tensor import BlockwiseTensor
 from visualizer.attention.captured_attention import LayerMask
 from visualizer.attention.head_measures import (
     HeadMeasures,
-    attended_keys,
-    find_patterns,
+    attended_cells,
+    find_pattern_cells,
     measure_heads,
     measure_patterns,
-    measure_uniform,
+    measure_uniform_attention,
     measure_uniform_patterns,
 )
 from visualizer.attention.masks import MaskingSpec
@@ -39,7 +39,7 @@ from visualizer.attention.spec import (
     Device,
     Dtype,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
 )
 from visualizer.features.head_scatter.presenter import MEASURES
@@ -187,13 +187,13 @@ def test_uniform_attention_over_any_mask_is_measured_as_numpy_would(
     counts = allowed.sum(-1, keepdims=True)
     weights = np.divide(allowed, counts, out=np.zeros(allowed.shape), where=counts > 0)
     expected = expected_of(weights, len(allowed), text)
-    found = measure_uniform(allowed, len(allowed), text)
+    found = measure_uniform_attention(allowed, len(allowed), text)
     for name in NAMES:
         np.testing.assert_allclose(getattr(found, name), [expected[name]], 1e-12, err_msg=name)
 
 
 @examples(2)
-@given(cases(normalisation=NormalisationKind.UNIFORM, route=MaskRoute.BEFORE))
+@given(cases(normalisation=NormalisationKind.UNIFORM, route=MaskPlacement.BEFORE))
 def test_uniform_attention_is_measured_from_the_mask_of_every_text(case: Case) -> None:
     """Attention that is uniform has the measures that are derived from the mask only."""
     trace = case.trace()
@@ -218,7 +218,7 @@ def test_keys_that_any_head_reads_are_found() -> None:
     weights[0, 1, 0, 3], weights[1, 0, 2, 1], weights[1, 1, 1, 0] = 0.5, 1.0, torch.nan
     expected = np.zeros((3, 4), bool)
     expected[[0, 2, 1], [3, 1, 0]] = True
-    np.testing.assert_array_equal(attended_keys(weights), expected)
+    np.testing.assert_array_equal(attended_cells(weights), expected)
 
 
 def test_heads_that_do_one_thing_are_told_apart() -> None:
@@ -244,12 +244,12 @@ def test_heads_that_do_one_thing_are_told_apart() -> None:
 def test_a_query_that_reads_nothing_does_not_count() -> None:
     own = np.tri(6, dtype=bool)
     own[[2, 4]] = False
-    spec = replace(SPEC, mask=MaskKind.OWN, own_mask=BooleanMatrix.of(own))
+    spec = replace(SPEC, mask=MaskKind.OWN, own_mask=BooleanMatrix.from_array(own))
     trace = run((TEXT,), spec).trace
     found = trace.head_measures("weights")
     np.testing.assert_array_equal(found.queries, [4, 4])
     assert_measured(found, trace.read("weights"), values=trace.read("values"))
-    nothing = replace(spec, own_mask=BooleanMatrix.of(np.zeros((6, 6), bool)))
+    nothing = replace(spec, own_mask=BooleanMatrix.from_array(np.zeros((6, 6), bool)))
     found = run((TEXT,), nothing).trace.head_measures("weights")
     np.testing.assert_array_equal(found.queries, [0, 0])
     assert np.isnan(found.entropy).all()
@@ -272,7 +272,7 @@ def test_weights_move_as_far_as_the_lengths_of_values_differ() -> None:
     found = measure_heads(weights, (), (), values)
     np.testing.assert_array_equal(found.value_weighting, [0, 0.125])
     allowed = np.tri(2, dtype=bool)
-    uniform = measure_uniform(allowed, 2, (), values.norm(dim=-1).numpy())
+    uniform = measure_uniform_attention(allowed, 2, (), values.norm(dim=-1).numpy())
     np.testing.assert_allclose(uniform.value_weighting, [0.0625])
     assert np.isnan(measure_heads(weights, ()).value_weighting).all()
     assert np.isnan(measure_heads(weights, (), (), torch.zeros(2, 2, 2)).value_weighting).all()
@@ -289,7 +289,7 @@ def test_uniform_attention_is_moved_as_numpy_would_have_it(rows: int) -> None:
     parts = [expected_of(weights, 7, (), own)["value_weighting"] for own in values[[0, 2, 3]]]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(head_measures, "ROWS_PER_BATCH", rows)
-        found = measure_uniform(allowed, 7, (), np.linalg.norm(values, axis=-1))
+        found = measure_uniform_attention(allowed, 7, (), np.linalg.norm(values, axis=-1))
     np.testing.assert_allclose(found.value_weighting, np.mean(parts), 1e-9)
 
 
@@ -324,7 +324,8 @@ PLACES = {
 
 def test_pairs_of_a_text_are_those_read_off_by_hand() -> None:
     found = {
-        name: [*zip(*map(list, pair), strict=True)] for name, pair in find_patterns(WORDS).items()
+        name: [*zip(*map(list, pair), strict=True)]
+        for name, pair in find_pattern_cells(WORDS).items()
     }
     assert found == PLACES
 
@@ -351,13 +352,13 @@ def test_means_are_those_of_the_weights(window: int, softcap: float, has_sink: b
             sums = sums + sinks.double().exp()[:, None]
         layers.append(LayerVectors(queries, keys, values, sums.log().float(), rule, sinks))
     run = blockwise_captured_run(LongTextAttention("m", tuple(layers), WORDS, 0.5, softcap), "CPU")
-    held = run.trace.cached_stage("weights")
+    held = run.trace.cached_stage_tensor("weights")
     assert isinstance(held, BlockwiseTensor)
     assert held.can_compute_single_values
     measures = measure_patterns(held, WORDS)
     weights = run.trace.read("weights")
-    uniform = measure_uniform_patterns(MaskingSpec.of(run.trace.spec), WORDS)
-    alike = run.trace.allowed("weights", (0,)).astype(float)
+    uniform = measure_uniform_patterns(MaskingSpec.from_spec(run.trace.spec), WORDS)
+    alike = run.trace.allowed_mask("weights", (0,)).astype(float)
     alike /= alike.sum(-1, keepdims=True)
     for name, places in PLACES.items():
         rows, columns = zip(*places, strict=True)

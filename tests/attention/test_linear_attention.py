@@ -29,11 +29,11 @@ FIELDS: dict[str, Any] = {
     "d_out": 8,
     "dtype": Dtype.FLOAT64,
 }
-OWN = BooleanMatrix.of(np.array([
+OWN = BooleanMatrix.from_array(np.array([
     [0, 1, 1, 0, 1], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1], [0, 0, 1, 0, 0], [1, 0, 0, 0, 1],
 ], dtype=bool))  # fmt: skip
 LARGE = tuple(
-    (name, NumberMatrix.of(30 * np.random.default_rng(0).normal(size=(6, 8))))
+    (name, NumberMatrix.from_array(30 * np.random.default_rng(0).normal(size=(6, 8))))
     for name in ("W_query", "W_key")
 )
 
@@ -95,7 +95,7 @@ MASKS: dict[str, tuple[dict[str, Any], np.ndarray]] = {
         {"mask": MaskKind.WINDOW, "window": 2},
         np.tri(5, dtype=bool) & ~np.tri(5, k=-2, dtype=bool),
     ),
-    "own matrix": ({"mask": MaskKind.OWN, "own_mask": OWN}, OWN.array()),
+    "own matrix": ({"mask": MaskKind.OWN, "own_mask": OWN}, OWN.to_array()),
 }
 
 

@@ -14,7 +14,11 @@ import pytest
 import torch
 
 from tests.support.mapped_files import mapped_of, opened_of
-from visualizer.attention.mapped_tensors import ALIGNMENT_MARGIN_BYTES, TensorFile, is_in_file
+from visualizer.attention.mapped_tensors import (
+    ALIGNMENT_MARGIN_BYTES,
+    TemporaryTensorFile,
+    is_in_tensor_file,
+)
 from visualizer.progress import CancelledError, cancel_when
 
 if TYPE_CHECKING:
@@ -28,9 +32,9 @@ MAP = """
 import sys
 from pathlib import Path
 import torch
-from visualizer.attention.mapped_tensors import TensorFile
+from visualizer.attention.mapped_tensors import TemporaryTensorFile
 
-file = TensorFile(Path(sys.argv[1]), 2**22)
+file = TemporaryTensorFile(Path(sys.argv[1]), 2**22)
 file.allocate((2**22,), torch.uint8).fill_(7)
 print("mapped", flush=True)
 sys.stdin.read()
@@ -38,25 +42,25 @@ sys.stdin.read()
 
 
 def test_each_has_its_own_type_and_its_own_numbers(tmp_path: Path) -> None:
-    file = TensorFile(tmp_path, 2**16)
+    file = TemporaryTensorFile(tmp_path, 2**16)
     wanted = [torch.randn(3, 5, 7, dtype=dtype) for dtype in TYPES]
     found = [file.allocate(one.shape, one.dtype).copy_(one) for one in wanted]
     for one, other in zip(found, wanted, strict=True):
         assert one.dtype is other.dtype
         assert one.is_contiguous()
         assert torch.equal(one, other)
-        assert is_in_file(one)
-        assert not is_in_file(other)
+        assert is_in_tensor_file(one)
+        assert not is_in_tensor_file(other)
     assert mapped_of(tmp_path) == [2**16 + ALIGNMENT_MARGIN_BYTES]
 
 
 def test_they_free_it_together(tmp_path: Path) -> None:
-    file = TensorFile(tmp_path, 2**16)
+    file = TemporaryTensorFile(tmp_path, 2**16)
     one, other = (file.allocate((4, 4), torch.float32) for _ in range(2))
     row = one[2]
     del file, one
     assert mapped_of(tmp_path)
-    assert is_in_file(other)
+    assert is_in_tensor_file(other)
     del other
     assert mapped_of(tmp_path)
     assert not row.any()
@@ -65,7 +69,7 @@ def test_they_free_it_together(tmp_path: Path) -> None:
 
 
 def test_more_than_was_reserved_has_a_file_of_its_own(tmp_path: Path) -> None:
-    file = TensorFile(tmp_path, 0)
+    file = TemporaryTensorFile(tmp_path, 0)
     within, beyond = (
         file.allocate((size,), torch.uint8) for size in (ALIGNMENT_MARGIN_BYTES, 4096)
     )
@@ -78,11 +82,11 @@ def test_more_than_was_reserved_has_a_file_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_copy_is_in_memory_and_holds_its_own_numbers_alone(tmp_path: Path) -> None:
-    one = TensorFile(tmp_path, 2**20).allocate((10,), torch.float32).fill_(3)
+    one = TemporaryTensorFile(tmp_path, 2**20).allocate((10,), torch.float32).fill_(3)
     written = pickle.dumps(one)
     copied = pickle.loads(written)
     assert torch.equal(copied, one)
-    assert not is_in_file(copied)
+    assert not is_in_tensor_file(copied)
     assert len(written) < 2000
 
 
@@ -115,7 +119,7 @@ def one_mebibyte() -> Iterator[None]:
 
 
 def test_all_of_it_is_reserved_and_has_no_name(folder: Path) -> None:
-    file = TensorFile(folder, SIZE - ALIGNMENT_MARGIN_BYTES)
+    file = TemporaryTensorFile(folder, SIZE - ALIGNMENT_MARGIN_BYTES)
     assert list(folder.iterdir()) == []
     assert folder.stat().st_mode & 0o777 == 0o700
     assert mapped_of(folder) == [SIZE]
@@ -131,10 +135,10 @@ def test_all_of_it_is_reserved_and_has_no_name(folder: Path) -> None:
 @pytest.mark.usefixtures("one_mebibyte")
 def test_a_limit_of_the_process_is_an_error_and_leaves_nothing(folder: Path) -> None:
     with pytest.raises(OSError, match="File too large"):
-        TensorFile(folder, SIZE)
+        TemporaryTensorFile(folder, SIZE)
     assert list(folder.iterdir()) == []
     assert (mapped_of(folder), opened_of(folder)) == ([], [])
-    TensorFile(folder, 2**20 - ALIGNMENT_MARGIN_BYTES)
+    TemporaryTensorFile(folder, 2**20 - ALIGNMENT_MARGIN_BYTES)
 
 
 def test_a_full_disk_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,7 +147,7 @@ def test_a_full_disk_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(os, "posix_fallocate", full)
     with pytest.raises(OSError, match="No space left"):
-        TensorFile(folder, SIZE)
+        TemporaryTensorFile(folder, SIZE)
     assert list(folder.iterdir()) == []
     assert (mapped_of(folder), opened_of(folder)) == ([], [])
 
@@ -151,7 +155,7 @@ def test_a_full_disk_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "cache").write_text("a stranger's")
     with pytest.raises(FileExistsError):
-        TensorFile(tmp_path / "cache", SIZE)
+        TemporaryTensorFile(tmp_path / "cache", SIZE)
     assert (tmp_path / "cache").read_text() == "a stranger's"
 
 
@@ -164,7 +168,7 @@ def test_writing_is_stopped(folder: Path) -> None:
         return len(asked) == 3
 
     with cancel_when(is_third), pytest.raises(CancelledError):
-        TensorFile(folder, SIZE)
+        TemporaryTensorFile(folder, SIZE)
     assert list(folder.iterdir()) == []
     assert opened_of(folder) == []
 

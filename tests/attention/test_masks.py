@@ -11,7 +11,7 @@ from tests.support.attention_strategies import matrices, specs
 from tests.support.reference_attention import is_allowed
 from visualizer.attention import masks
 from visualizer.attention.masks import draw_keep_mask
-from visualizer.attention.spec import AttentionSpec, BooleanMatrix, MaskKind, MaskRoute
+from visualizer.attention.spec import AttentionSpec, BooleanMatrix, MaskKind, MaskPlacement
 from visualizer.errors import InputError
 
 
@@ -35,13 +35,13 @@ def test_padding_is_no_key() -> None:
     assert cells[1, 0].astype(int).tolist() == 3 * [[1, 0, 0]]
 
 
-@pytest.mark.parametrize("route", MaskRoute)
+@pytest.mark.parametrize("route", MaskPlacement)
 def test_padding_is_no_key_from_the_first_and_the_mask_acts_where_the_route_says(
-    route: MaskRoute,
+    route: MaskPlacement,
 ) -> None:
     spec = AttentionSpec(route=route, lengths=(3, 2))
     padding, whole = 3 * [[1, 1, 0]], [[1, 0, 0], [1, 1, 0], [1, 1, 0]]
-    first = whole if route is MaskRoute.BEFORE else padding
+    first = whole if route is MaskPlacement.BEFORE else padding
     for stage in masks.MASKED_STAGES:
         cells = masks.allowed(spec, 3, stage)[1, 0].astype(int).tolist()
         assert cells == (first if stage in {"masked", "unmasked"} else whole)
@@ -59,8 +59,8 @@ def test_cells_are_not_to_be_written() -> None:
 
 @given(st.integers(1, 9).flatmap(matrices))
 def test_a_matrix_is_read_as_it_is_written(matrix: BooleanMatrix) -> None:
-    cells = matrix.array()
-    assert BooleanMatrix.of(cells) == matrix
+    cells = matrix.to_array()
+    assert BooleanMatrix.from_array(cells) == matrix
     for between in ("", " ", ", "):
         text = "\n".join(between.join(str(int(cell)) for cell in row) for row in cells)
         assert masks.parse_mask(f"\n{text}\n\n") == matrix

@@ -20,7 +20,7 @@ from visualizer.attention.modules import (
     SelfAttentionV2,
     SimplifiedSelfAttention,
 )
-from visualizer.attention.spec import BooleanMatrix, MaskKind, MaskRoute
+from visualizer.attention.spec import BooleanMatrix, MaskKind, MaskPlacement
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -200,14 +200,14 @@ def test_without_stages_no_trace_is_made(name: str, monkeypatch: pytest.MonkeyPa
 
 
 def test_without_stages_the_biases_and_the_masks_count() -> None:
-    matrix = BooleanMatrix.of(np.array([[1, 0, 0], [1, 0, 1], [1, 1, 1]]))
+    matrix = BooleanMatrix.from_array(np.array([[1, 0, 0], [1, 0, 1], [1, 1, 1]]))
     module = MAKERS["MultiHeadAttention, bias"]().eval()
     x = inputs(tokens=3)
     with torch.no_grad():
         for bias in (parameter for name, parameter in module.named_parameters() if "bias" in name):
             bias.uniform_(-1, 1)
     for mask in (MaskKind.NONE, MaskKind.CAUSAL, MaskKind.WINDOW, MaskKind.OWN):
-        for route in MaskRoute:
+        for route in MaskPlacement:
             module.spec = replace(module.spec, mask=mask, window=2, own_mask=matrix, route=route)
             torch.testing.assert_close(module.fused(x), module(x), rtol=1e-5, atol=1e-6)
 
@@ -252,9 +252,9 @@ def test_without_stages_the_gradients_are_the_same(module: AttentionModule) -> N
         torch.testing.assert_close(fused, staged, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("route", MaskRoute)
-def test_a_row_that_may_read_nothing_has_gradients(route: MaskRoute) -> None:
-    matrix = BooleanMatrix.of(np.array([[0, 0, 0], [1, 0, 1], [1, 1, 1]]))
+@pytest.mark.parametrize("route", MaskPlacement)
+def test_a_row_that_may_read_nothing_has_gradients(route: MaskPlacement) -> None:
+    matrix = BooleanMatrix.from_array(np.array([[0, 0, 0], [1, 0, 1], [1, 1, 1]]))
     module = SelfAttentionV2(D_IN, D_OUT)
     module.spec = replace(module.spec, mask=MaskKind.OWN, own_mask=matrix, route=route)
     assert_gradients(module)

@@ -34,18 +34,18 @@ CPU = torch.device("cpu")
 
 
 def matrix(rows: int, columns: int) -> NumberMatrix:
-    return NumberMatrix.of(np.arange(rows * columns).reshape(rows, columns) / 8)
+    return NumberMatrix.from_array(np.arange(rows * columns).reshape(rows, columns) / 8)
 
 
 def test_a_matrix_gives_back_its_numbers_and_lets_nobody_change_them() -> None:
     array = np.array([[0.1, -np.inf], [5e-324, np.pi]])
-    made = NumberMatrix.of(array)
-    np.testing.assert_array_equal(made.array(), array)
-    assert made == NumberMatrix.of(array.copy(order="F"))
-    assert hash(made) == hash(NumberMatrix.of(array))
-    assert made != NumberMatrix.of(array.T)
+    made = NumberMatrix.from_array(array)
+    np.testing.assert_array_equal(made.to_array(), array)
+    assert made == NumberMatrix.from_array(array.copy(order="F"))
+    assert hash(made) == hash(NumberMatrix.from_array(array))
+    assert made != NumberMatrix.from_array(array.T)
     with pytest.raises(ValueError, match="read-only"):
-        made.array()[0, 0] = 1
+        made.to_array()[0, 0] = 1
 
 
 # ---------------------------------------------------------------------------------------------- use
@@ -57,7 +57,7 @@ def test_what_is_given_is_what_is_computed_with(case: Case, data: st.DataObject)
     if len(case.texts) == 1:
         own = data.draw(numbers(len(case.texts[0]), spec.d_in))
         trace = run(case.texts, replace(spec, own_input=own)).trace
-        np.testing.assert_array_equal(trace.read(trace.stages[0].name), own.array())
+        np.testing.assert_array_equal(trace.read(trace.stages[0].name), own.to_array())
     assume(spec.projection is not Projection.NONE or spec.output_projection)
     given_weights = data.draw(own_weights(spec))
     trace = run(case.texts, replace(spec, own_weights=given_weights)).trace
@@ -95,8 +95,8 @@ def test_biases_of_ones_own_are_added(case: Case, data: st.DataObject) -> None:
     stacked = spec.arrangement is HeadArrangement.STACKED and spec.heads > 1
     names = [f"heads.{head}.W_key.bias" for head in range(spec.heads)] if stacked else None
     keys = np.concatenate([trace.read(name) for name in names or ["W_key.bias"]])
-    np.testing.assert_array_equal(keys, own["W_key.bias"].array()[0])
-    np.testing.assert_array_equal(trace.read("out_proj.bias"), own["W_output.bias"].array()[0])
+    np.testing.assert_array_equal(keys, own["W_key.bias"].to_array()[0])
+    np.testing.assert_array_equal(trace.read("out_proj.bias"), own["W_output.bias"].to_array()[0])
     others = drawn.keys() - {*(names or ["W_key.bias"]), "out_proj.bias"}
     assert all(torch.equal(trace.parameters[name], drawn[name]) for name in others)
     kept = dict(custom_weights_of(trace))
@@ -121,17 +121,17 @@ def test_without_layers_there_is_nothing_to_keep_but_the_output() -> None:
 
 @given(cases(output_projection=True), st.data())
 def test_the_output_is_what_numpy_makes_of_the_own_weights(case: Case, data: st.DataObject) -> None:
-    own = data.draw(numbers(case.spec.width, case.spec.width))
+    own = data.draw(numbers(case.spec.concatenated_head_width, case.spec.concatenated_head_width))
     trace = run(case.texts, replace(case.spec, own_weights=(("W_output", own),))).trace
     concat = trace.read("concat").astype(np.float64)
     bias = trace.read("out_proj.bias").astype(np.float64)
-    wanted = concat @ own.array() + bias
+    wanted = concat @ own.to_array() + bias
     near = 1e-5 if case.spec.dtype is Dtype.FLOAT32 else 1e-13
-    size = np.abs(concat) @ np.abs(own.array()) + np.abs(bias)
+    size = np.abs(concat) @ np.abs(own.to_array()) + np.abs(bias)
     actual = trace.read("output").astype(np.float64)
     off = np.abs(actual - wanted) > near * size
     assert not (off & np.isfinite(wanted)).any()
-    np.testing.assert_array_equal(trace.read("out_proj.weight"), own.array().T)
+    np.testing.assert_array_equal(trace.read("out_proj.weight"), own.to_array().T)
 
 
 def test_weights_of_an_output_that_is_not_there_do_not_act() -> None:
@@ -195,7 +195,7 @@ def test_own_weights_recompute_what_reads_them_and_nothing_else() -> None:
 
 def test_own_vectors_recompute_all_unless_they_are_the_same() -> None:
     old = run(TEXT, SPEC)
-    same = NumberMatrix.of(old.trace.read("input"))
+    same = NumberMatrix.from_array(old.trace.read("input"))
     assert run(TEXT, replace(SPEC, own_input=same), old).trace.recomputed == set()
     other = run(TEXT, replace(SPEC, own_input=matrix(6, 3)), old).trace
     assert other.recomputed == set(other.names)
@@ -234,7 +234,7 @@ def test_whatever_was_before_the_numbers_are_those_of_a_fresh_run(
             "The vectors are 5 × 3, but the text needs 6 × 3.",
         ),
         (
-            {"own_input": NumberMatrix.of(np.full((6, 3), 1e300))},
+            {"own_input": NumberMatrix.from_array(np.full((6, 3), 1e300))},
             "own_input",
             "Some of the numbers are out of range for float32.",
         ),
@@ -251,7 +251,7 @@ def test_whatever_was_before_the_numbers_are_those_of_a_fresh_run(
             "linear1, linear2.",
         ),
         (
-            {"own_weights": (("W_value", NumberMatrix.of(np.full((3, 2), np.nan))),)},
+            {"own_weights": (("W_value", NumberMatrix.from_array(np.full((3, 2), np.nan))),)},
             "own_weights",
             "Some of the numbers are out of range for float32.",
         ),
@@ -266,7 +266,7 @@ def test_what_does_not_fit_is_said_and_mended_by_drawing(
     assert (refused.value.field, refused.value.sentence) == (field, said)
     assert refused.value.remedy
     assert refused.value.remedy[0] == field
-    assert run(TEXT, replace(spec, **dict([refused.value.remedy]))).trace.tokens == 6
+    assert run(TEXT, replace(spec, **dict([refused.value.remedy]))).trace.query_count == 6
 
 
 def test_own_vectors_are_those_of_one_text() -> None:
@@ -288,4 +288,4 @@ def test_without_projection_own_weights_do_not_act() -> None:
         apply_mechanism(Mechanism.SIMPLIFIED, SPEC), own_weights=(("W_key", matrix(1, 1)),)
     )
     assert spec_problems(spec) == ()
-    assert run(TEXT, spec).trace.tokens == 6
+    assert run(TEXT, spec).trace.query_count == 6

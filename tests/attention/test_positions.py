@@ -21,7 +21,6 @@ from visualizer.attention.attend import attend
 from visualizer.attention.run import run
 from visualizer.attention.spec import (
     AttentionSpec,
-    BlockKind,
     BooleanMatrix,
     Device,
     Dtype,
@@ -30,6 +29,7 @@ from visualizer.attention.spec import (
     NormalisationKind,
     PositionKind,
     Projection,
+    TransformerBlockKind,
 )
 from visualizer.attention.spec_validation import spec_problems
 from visualizer.explanations.explain import explain
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 TEXT = ("Your", "journey", "starts", "with", "one", "step")
 TOLERANCE = 1e-6
-OWN = BooleanMatrix.of(np.eye(len(TEXT), dtype=bool) | np.tri(len(TEXT), k=-2, dtype=bool))
+OWN = BooleanMatrix.from_array(np.eye(len(TEXT), dtype=bool) | np.tri(len(TEXT), k=-2, dtype=bool))
 INSIDE = (PositionKind.ALIBI, PositionKind.ROTARY)
 MASKS: tuple[dict[str, Any], ...] = (
     {"mask": MaskKind.NONE},
@@ -57,7 +57,7 @@ def a_spec(position: PositionKind, heads: int = 3, d_head: int = 4, **fields: An
 
 def weights_of_bloom(trace: Trace) -> torch.Tensor:
     """Compute Bloom's weights; its bias depends on the key only, which the softmax allows."""
-    tokens, heads = trace.tokens, trace.spec.heads
+    tokens, heads = trace.query_count, trace.spec.heads
     queries, keys = (trace.tensor(name)[None] for name in ("queries", "keys"))
     seen = torch.ones(1, tokens, dtype=torch.long)
     bias = build_alibi_tensor(seen, heads, queries.dtype).view(1, heads, 1, tokens)
@@ -66,21 +66,23 @@ def weights_of_bloom(trace: Trace) -> torch.Tensor:
 
 
 def masked_softmax(scores: torch.Tensor, trace: Trace) -> torch.Tensor:
-    allowed = torch.from_numpy(trace.allowed("weights", ()).copy())
+    allowed = torch.from_numpy(trace.allowed_mask("weights", ()).copy())
     return scores.masked_fill(~allowed, -torch.inf).softmax(-1)[0]
 
 
 def as_in_llama(trace: Trace) -> tuple[torch.Tensor, ...]:
     """Compute rotated queries and keys, and weights, with Llama's functions."""
-    tokens, spec = trace.tokens, trace.spec
+    tokens, spec = trace.query_count, trace.spec
     config = LlamaConfig(
-        hidden_size=spec.width, num_attention_heads=spec.heads, head_dim=spec.d_head
+        hidden_size=spec.concatenated_head_width,
+        num_attention_heads=spec.heads,
+        head_dim=spec.d_head,
     )
     values = trace.tensor("values")[None]
     projected = [trace.tensor(f"projected_{name}")[None] for name in ("queries", "keys")]
     cos, sin = LlamaRotaryEmbedding(config)(values, torch.arange(tokens)[None])
     queries, keys = apply_rotary_pos_emb(*projected, cos, sin)
-    allowed = torch.from_numpy(trace.allowed("weights", ()).copy())
+    allowed = torch.from_numpy(trace.allowed_mask("weights", ()).copy())
     added = torch.zeros(1, 1, tokens, tokens, dtype=values.dtype).masked_fill(~allowed, -torch.inf)
     module = SimpleNamespace(num_key_value_groups=1, training=False)
     _, weights = eager_attention_forward(
@@ -131,7 +133,7 @@ def test_padding_changes_no_number_of_a_text(position: PositionKind) -> None:
 @pytest.mark.parametrize("position", INSIDE)
 def test_kept_weights_are_scaled_weights(position: PositionKind) -> None:
     trace = run((TEXT,), a_spec(position, dropout=0.5, own_kept=OWN)).trace
-    weights = np.where(OWN.array(), trace.read("weights") * 2, 0)
+    weights = np.where(OWN.to_array(), trace.read("weights") * 2, 0)
     np.testing.assert_array_equal(trace.read("dropped"), weights)
 
 
@@ -164,7 +166,7 @@ def test_the_terms_of_every_cell_add_up_to_it(position: PositionKind) -> None:
         ({"heads": 1, "d_out": 5}, ("d_out", 6)),
         ({"projection": Projection.NONE, "d_in": 6, "heads": 2}, ("d_in", 8)),
         ({"arrangement": HeadArrangement.STACKED, "d_out": 3}, ("d_out", 4)),
-        ({"d_in": 2, "block": BlockKind.PRE_NORM}, ("d_in", 4)),
+        ({"d_in": 2, "block": TransformerBlockKind.PRE_NORM}, ("d_in", 4)),
     ],
 )
 def test_an_odd_head_size_cannot_be_rotated(

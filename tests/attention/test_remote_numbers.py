@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from visualizer.attention import remote_numbers
 from visualizer.attention.remote_numbers import (
-    forbid_waiting,
+    forbid_waiting_for_numbers,
     may_wait,
-    notify_arrival,
-    report_arrival,
+    notify_arrival_listeners,
+    register_arrival_listener,
 )
 
 
@@ -24,11 +24,11 @@ class Waiting:
 def test_who_is_there_is_told_and_who_is_gone_leaves_nothing() -> None:
     before = len(remote_numbers.listeners)
     waiting, gone = Waiting(), Waiting()
-    notify_arrival(waiting.tell)
-    notify_arrival(gone.tell)
+    register_arrival_listener(waiting.tell)
+    register_arrival_listener(gone.tell)
     del gone
     assert len(remote_numbers.listeners) == before + 1
-    report_arrival()
+    notify_arrival_listeners()
     assert waiting.description == 1
     del waiting
     assert len(remote_numbers.listeners) == before
@@ -36,6 +36,6 @@ def test_who_is_there_is_told_and_who_is_gone_leaves_nothing() -> None:
 
 def test_only_within_the_context_nothing_is_waited_for() -> None:
     assert may_wait()
-    with forbid_waiting():
+    with forbid_waiting_for_numbers():
         assert not may_wait()
     assert may_wait()

@@ -26,7 +26,7 @@ from visualizer.attention.spec import (
     Dtype,
     HeadArrangement,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     NumberMatrix,
     PositionKind,
@@ -67,8 +67,8 @@ def test_one_token_reads_itself() -> None:
 
 
 def test_one_text_has_no_batch_axis_and_several_have() -> None:
-    assert run((TEXT,), SPEC).trace.leading == ()
-    assert run((TEXT, TEXT), SPEC).trace.leading == (2,)
+    assert run((TEXT,), SPEC).trace.leading_sizes == ()
+    assert run((TEXT, TEXT), SPEC).trace.leading_sizes == (2,)
 
 
 def test_shorter_texts_are_padded_and_padding_is_not_read() -> None:
@@ -87,14 +87,14 @@ def test_texts_of_one_length_need_no_padding() -> None:
 
 def test_padding_needs_a_row_that_can_be_normalised() -> None:
     spec = replace(SPEC, mask=MaskKind.NONE, normalisation=NormalisationKind.SUM)
-    assert run((TEXT, TEXT), spec).trace.leading == (2,)
-    for route in MaskRoute:
+    assert run((TEXT, TEXT), spec).trace.leading_sizes == (2,)
+    for route in MaskPlacement:
         with pytest.raises(InputError, match="Padding sets scores to −∞") as refused:
             run((TEXT, TEXT[:2]), replace(spec, route=route))
         assert refused.value.remedy
         field, value = refused.value.remedy
         mended = replace(spec, **{field: value})
-        assert run((TEXT, TEXT[:2]), mended).trace.leading == (2,)
+        assert run((TEXT, TEXT[:2]), mended).trace.leading_sizes == (2,)
 
 
 def test_a_problem_of_the_spec_is_said() -> None:
@@ -110,13 +110,13 @@ def test_a_problem_of_the_spec_is_said() -> None:
 @examples(2)
 def test_no_trace_takes_more_than_was_estimated(case: Case) -> None:
     trace = case.trace()
-    assert estimate_bytes(trace.spec, trace.tokens, len(case.texts)) >= trace.bytes
+    assert estimate_bytes(trace.spec, trace.query_count, len(case.texts)) >= trace.bytes
 
 
 @given(cases(Batch.RAGGED))
 def test_nor_does_one_of_a_padded_batch(case: Case) -> None:
     trace = case.trace()
-    assert estimate_bytes(trace.spec, trace.tokens, len(case.texts)) >= trace.bytes
+    assert estimate_bytes(trace.spec, trace.query_count, len(case.texts)) >= trace.bytes
 
 
 @pytest.mark.parametrize("dtype", Dtype)
@@ -151,7 +151,7 @@ def test_too_much_text_is_said_with_what_fits(heads: int, machine: Machine) -> N
     fits = int(said[1])
     assert estimate_bytes(spec, fits) <= USABLE_MEMORY_SHARE * free < estimate_bytes(spec, fits + 1)
     assert refused.value.remedy == (FIRST_TOKENS, fits)
-    assert run((fits * ("word",),), spec).trace.tokens == fits
+    assert run((fits * ("word",),), spec).trace.query_count == fits
 
 
 def allocate_too_much(*_: object, **__: object) -> Trace:
@@ -182,8 +182,8 @@ def test_memory_that_runs_out_is_asked_for_again_without_the_pool(
     def attend_at_second(*given: Any, **named: Any) -> Trace:
         pools.append(named["pool"])
         if named["pool"]:
-            named["pool"].empty((2**21,), torch.zeros(1)).zero_()
-            kept = named["pool"].empty((2**22,), torch.zeros(1))  # by the error's frame
+            named["pool"].allocate_tensor((2**21,), torch.zeros(1)).zero_()
+            kept = named["pool"].allocate_tensor((2**22,), torch.zeros(1))  # by the error's frame
             assert pool.free_bytes
             raise MemoryError(kept.shape)
         assert pool.free_bytes == 0
@@ -233,7 +233,7 @@ def test_sizes_that_are_too_much_for_one_token_are_said(
     assert (mended, type(fits)) == (field, int)
     spec = replace(SPEC, **{**fields, field: fits})
     assert spec_problems(spec) == ()
-    assert run((TEXT, TEXT[:2]), spec).trace.tokens == len(TEXT)
+    assert run((TEXT, TEXT[:2]), spec).trace.query_count == len(TEXT)
 
 
 @pytest.mark.parametrize(
@@ -370,11 +370,11 @@ def test_where_neither_has_the_memory_it_is_said(machine: Machine) -> None:
 NAIVE = replace(SPEC, normalisation=NormalisationKind.NAIVE_SOFTMAX)
 
 
-@pytest.mark.parametrize("route", MaskRoute)
-def test_an_overflow_of_the_naive_softmax_is_said(route: MaskRoute) -> None:
+@pytest.mark.parametrize("route", MaskPlacement)
+def test_an_overflow_of_the_naive_softmax_is_said(route: MaskPlacement) -> None:
     spec = replace(NAIVE, temperature=0.001, route=route)
     result = run((TEXT,), spec)
-    normalised = "weights" if route is MaskRoute.BEFORE else "unmasked"
+    normalised = "weights" if route is MaskPlacement.BEFORE else "unmasked"
     assert np.isnan(result.trace.read(normalised)).any()
     (notice,) = result.notices
     assert notice.startswith("The naive softmax overflowed")
@@ -399,8 +399,8 @@ def test_weights_that_are_no_shares_are_said() -> None:
     assert notice.startswith("Dividing by the sum gave weights below 0 or above 1")
 
 
-@pytest.mark.parametrize("route", [MaskRoute.AFTER_RENORMALISED, MaskRoute.AFTER])
-def test_rows_that_sum_to_nothing_are_said(route: MaskRoute) -> None:
+@pytest.mark.parametrize("route", [MaskPlacement.AFTER_RENORMALISED, MaskPlacement.AFTER])
+def test_rows_that_sum_to_nothing_are_said(route: MaskPlacement) -> None:
     spec = replace(
         SPEC, position=PositionKind.NONE, normalisation=NormalisationKind.SUM, route=route
     )
@@ -414,7 +414,7 @@ def test_rows_that_sum_to_nothing_are_said(route: MaskRoute) -> None:
 
 
 def own_vectors(value: float, spec: AttentionSpec) -> AttentionSpec:
-    return replace(spec, own_input=NumberMatrix.of(np.full((len(TEXT), spec.d_in), value)))
+    return replace(spec, own_input=NumberMatrix.from_array(np.full((len(TEXT), spec.d_in), value)))
 
 
 @pytest.mark.parametrize("dtype", Dtype)
@@ -440,8 +440,10 @@ def test_a_score_that_overflows_is_said_though_every_weight_is_a_number() -> Non
         heads=1,
         mask=MaskKind.NONE,
         device=Device.CPU,
-        own_input=NumberMatrix.of(rows),
-        own_weights=tuple((name, NumberMatrix.of(weights)) for name, weights in own.items()),
+        own_input=NumberMatrix.from_array(rows),
+        own_weights=tuple(
+            (name, NumberMatrix.from_array(weights)) for name, weights in own.items()
+        ),
     )
     result = run((TEXT,), spec)
     assert result.trace.read("scores")[0, 0, 0] == -np.inf
@@ -463,23 +465,25 @@ def test_a_temperature_that_is_hardly_a_number_is_said(temperature: float) -> No
     assert run((TEXT,), replace(spec, normalisation=NormalisationKind.UNIFORM)).notices == ()
 
 
-@pytest.mark.parametrize("route", MaskRoute)
-def test_rows_that_may_read_nothing_are_said(route: MaskRoute) -> None:
+@pytest.mark.parametrize("route", MaskPlacement)
+def test_rows_that_may_read_nothing_are_said(route: MaskPlacement) -> None:
     cells = np.tri(len(TEXT), dtype=bool)
-    spec = replace(SPEC, mask=MaskKind.OWN, own_mask=BooleanMatrix.of(cells), route=route)
+    spec = replace(SPEC, mask=MaskKind.OWN, own_mask=BooleanMatrix.from_array(cells), route=route)
     assert run((TEXT,), spec).notices == ()
     cells[[0, 2]] = False
-    (notice,) = run((TEXT,), replace(spec, own_mask=BooleanMatrix.of(cells))).notices
+    (notice,) = run((TEXT,), replace(spec, own_mask=BooleanMatrix.from_array(cells))).notices
     said = f"2 of {len(TEXT)} queries attend to nothing: the mask forbids all their keys."
     assert notice == said
 
 
 def test_padding_is_no_row_that_may_read_nothing() -> None:
     cells = np.eye(len(TEXT), dtype=bool)
-    spec = replace(SPEC, mask=MaskKind.OWN, own_mask=BooleanMatrix.of(cells))
+    spec = replace(SPEC, mask=MaskKind.OWN, own_mask=BooleanMatrix.from_array(cells))
     assert run((TEXT, TEXT[:2]), spec).notices == ()
     cells[1] = False
-    (notice,) = run((TEXT, TEXT[:2]), replace(spec, own_mask=BooleanMatrix.of(cells))).notices
+    (notice,) = run(
+        (TEXT, TEXT[:2]), replace(spec, own_mask=BooleanMatrix.from_array(cells))
+    ).notices
     assert notice.startswith(f"2 of {len(TEXT) + 2} queries attend to nothing")
 
 

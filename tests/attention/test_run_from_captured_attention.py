@@ -18,14 +18,14 @@ from visualizer.attention.captured_run import (
     create_captured_run,
 )
 from visualizer.attention.spec import BooleanMatrix, Dtype, MaskKind
-from visualizer.attention.stages import Operation, is_hatched
+from visualizer.attention.stages import Operation, has_forbidden_cells
 from visualizer.explanations.explain import describe_step, explain
-from visualizer.features.explain.presenter import head_cell_panel
-from visualizer.format import format_share
+from visualizer.features.explain.presenter import explain_head_cell
+from visualizer.format import format_percentage
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import present_board
 from visualizer.session.cell_address import Cell
-from visualizer.session.computation_caption import describe_number_origin
+from visualizer.session.computation_caption import describe_value_origin
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.timeline import StepSize, Timeline
@@ -45,7 +45,7 @@ BETWEEN = ("queries", "keys", "values", "scores", "scaled", "masked", "weights",
 
 
 def layer_mask(mask: MaskKind) -> LayerMask:
-    own = BooleanMatrix.of(ALLOWED[mask]) if mask is MaskKind.OWN else None
+    own = BooleanMatrix.from_array(ALLOWED[mask]) if mask is MaskKind.OWN else None
     return LayerMask(mask, own, 2 if mask is MaskKind.WINDOW else 0)
 
 
@@ -98,7 +98,7 @@ def captured(
         bias=None if bias is None else bias.tobytes(),
         sinks=None if sinks is None else sinks.tobytes(),
     )
-    made = CapturedAttention.of("a model", weights.astype(np.float32), tuple("abca"))
+    made = CapturedAttention.from_array("a model", weights.astype(np.float32), tuple("abca"))
     return replace(made, vectors=vectors), expected
 
 
@@ -131,8 +131,8 @@ def test_each_layer_is_hatched_and_explained_by_its_own_mask(
     for layer, mask in enumerate(masks):
         np.testing.assert_allclose(trace.read("weights", (layer,)), expected["weights"][layer],
                                    atol=1e-6)  # fmt: skip
-        assert is_hatched(trace.spec_at((layer,)), "masked") == (mask is not MaskKind.NONE)
-        np.testing.assert_array_equal(trace.allowed("masked", (layer,)), ALLOWED[mask])
+        assert has_forbidden_cells(trace.spec_at((layer,)), "masked") == (mask is not MaskKind.NONE)
+        np.testing.assert_array_equal(trace.allowed_mask("masked", (layer,)), ALLOWED[mask])
         for cell in np.ndindex(HEADS, TOKENS, TOKENS):
             found = explain(trace, "masked", (layer, *cell))
             assert (found.chosen == 0) == ALLOWED[mask][cell[1:]]
@@ -185,9 +185,9 @@ def test_what_models_do_to_scores_are_stages(steps: str, mask: MaskKind) -> None
 @pytest.mark.parametrize("grain", StepSize)
 def test_what_models_do_to_scores_is_said(grain: StepSize) -> None:
     run = create_captured_run(captured(**STEPS["all"])[0])
-    line = Timeline.of(run.trace, grain)
-    places = [line.place(position) for position in range(len(line))]
-    said = {place.stage: describe_step(run, (1,), line.step(place), head=2)
+    line = Timeline.from_trace(run.trace, grain)
+    places = [line.position_of_step(position) for position in range(len(line))]
+    said = {place.stage: describe_step(run, (1,), line.step_at(place), head=2)
             for place in places if place}  # fmt: skip
     assert "capped at ±1.5" in said["capped"]
     assert "add" in said["biased"]
@@ -195,12 +195,12 @@ def test_what_models_do_to_scores_is_said(grain: StepSize) -> None:
 
 
 def test_what_models_do_to_scores_is_in_the_caption() -> None:
-    assert describe_number_origin(create_captured_run(captured(**STEPS["all"])[0])) == (
+    assert describe_value_origin(create_captured_run(captured(**STEPS["all"])[0])) == (
         "a model · 2 layers × 3 heads × 4 × 4 · scores within ±1.5 · biases added to scores · rows "
         "with a sink"
     )
     assert (
-        describe_number_origin(create_captured_run(captured()[0]))
+        describe_value_origin(create_captured_run(captured()[0]))
         == "a model · 2 layers × 3 heads × 4 × 4"
     )
 
@@ -240,7 +240,7 @@ def test_weights_that_do_not_follow_stay_as_they_are(reason: str) -> None:
     assert run.trace.names == ("queries", "keys", "values", "scores", "weights", "context")
     assert given_stages(run) == {"queries", "keys", "values", "weights"}
     assert run.notices[0] == UNEXPLAINED_WEIGHTS_NOTICE
-    np.testing.assert_array_equal(run.trace.read("weights"), changed.array())
+    np.testing.assert_array_equal(run.trace.read("weights"), changed.to_array())
 
 
 def test_the_terms_give_the_value() -> None:
@@ -259,12 +259,12 @@ def test_every_step_has_its_sentence(grain: StepSize, is_plain: bool) -> None:
     assert attention.vectors
     attention = replace(attention, vectors=replace(attention.vectors, is_plain=is_plain))
     run = create_captured_run(attention)
-    line = Timeline.of(run.trace, grain)
+    line = Timeline.from_trace(run.trace, grain)
     said = []
     for position in range(len(line)):
-        place = line.place(position)
+        place = line.position_of_step(position)
         assert place
-        said.append(describe_step(run, (1,), line.step(place), head=2))
+        said.append(describe_step(run, (1,), line.step_at(place), head=2))
     assert all(sentence.endswith(".") for sentence in said)
     assert "read from a" in said[0]
 
@@ -272,11 +272,11 @@ def test_every_step_has_its_sentence(grain: StepSize, is_plain: bool) -> None:
 @pytest.mark.parametrize("stage", BETWEEN)
 def test_every_cell_has_its_sentence(stage: str) -> None:
     attention, expected = captured()
-    document = Document().set("captured", attention)
+    document = Document().with_setting("captured", attention)
     run = create_captured_run(attention)
     resolved = resolve_view(document, View(layer=1), run, document)
     for place in np.ndindex(expected[stage].shape[1:]):
-        panel = head_cell_panel(resolved, Cell(stage, place), is_pinned=False)
+        panel = explain_head_cell(resolved, Cell(stage, place), is_pinned=False)
         assert panel.sentence.endswith((".", "</b>"))
         assert panel.value
 
@@ -294,15 +294,15 @@ def test_cells_of_what_models_do_to_scores_are_told(
     stage: str, sentence: str, formula: str
 ) -> None:
     attention, expected = captured(MaskKind.CAUSAL, **STEPS["all"])
-    document, run = Document().set("captured", attention), create_captured_run(attention)
+    document, run = Document().with_setting("captured", attention), create_captured_run(attention)
     resolved = resolve_view(document, View(layer=1), run, document)
-    panel = head_cell_panel(resolved, Cell(stage, (1, 2, 0)), is_pinned=False)
+    panel = explain_head_cell(resolved, Cell(stage, (1, 2, 0)), is_pinned=False)
     assert sentence in panel.sentence
     assert panel.formula == formula
     if stage == "weights":
         assert [line.name for line in panel.terms] == ["a", "b", "c", "a", "sink"]
         taken = 1 - expected["weights"][1, 1, 2].sum()
-        assert panel.sentence.endswith(f" receives {format_share(taken)}.")
+        assert panel.sentence.endswith(f" receives {format_percentage(taken)}.")
 
 
 def test_the_same_numbers_are_not_computed_again() -> None:
@@ -336,7 +336,7 @@ def captured_of_other_keys(*, is_masked: bool) -> tuple[CapturedAttention, dict[
     shares = np.exp(now)
     expected["weights"] = shares / shares.sum(-1, keepdims=True)
     expected["context"] = expected["weights"] @ expected["values"]
-    made = CapturedAttention.of(
+    made = CapturedAttention.from_array(
         "a model", expected["weights"].astype(np.float32), tuple("abca"), READ_TOKENS
     )
     vectors = CapturedVectors(
@@ -347,7 +347,7 @@ def captured_of_other_keys(*, is_masked: bool) -> tuple[CapturedAttention, dict[
         known["values"].tobytes(),
         scaling=0.3,
         mask=MaskKind.OWN if is_masked else MaskKind.NONE,
-        own_mask=BooleanMatrix.of(NOT_ALL) if is_masked else None,
+        own_mask=BooleanMatrix.from_array(NOT_ALL) if is_masked else None,
     )
     return replace(made, vectors=vectors), expected
 
@@ -358,9 +358,9 @@ def test_stages_of_other_keys_are_those_of_float64(is_masked: bool) -> None:
     attention, expected = captured_of_other_keys(is_masked=is_masked)
     run = create_captured_run(attention)
     assert set(run.trace.names) == {*expected}
-    assert run.trace.sides == (TOKENS, len(READ_TOKENS))
+    assert run.trace.query_key_counts == (TOKENS, len(READ_TOKENS))
     assert given_stages(run) == {"queries", "keys", "values"}
-    document = Document().set("captured", attention)
+    document = Document().with_setting("captured", attention)
     resolved = resolve_view(document, View(layer=1), run, document)
     for name in run.trace.names:
         np.testing.assert_allclose(run.trace.read(name), expected[name], atol=1e-5)
@@ -369,21 +369,21 @@ def test_stages_of_other_keys_are_those_of_float64(is_masked: bool) -> None:
             near = max(1e-5, room(found, Dtype.FLOAT32))
             assert result_of(found) == pytest.approx(expected[name][cell], abs=near), (name, cell)
             if cell[0] == 1:
-                panel = head_cell_panel(resolved, Cell(name, cell[1:]), is_pinned=False)
+                panel = explain_head_cell(resolved, Cell(name, cell[1:]), is_pinned=False)
                 assert panel.sentence.endswith((".", "</b>"))
-    allowed = run.trace.allowed("weights", (0,))
+    allowed = run.trace.allowed_mask("weights", (0,))
     np.testing.assert_array_equal(allowed, NOT_ALL if is_masked else np.ones_like(NOT_ALL))
 
 
 @pytest.mark.parametrize("grain", StepSize)
 def test_steps_of_other_keys_name_their_tokens(grain: StepSize) -> None:
     run = create_captured_run(captured_of_other_keys(is_masked=True)[0])
-    line = Timeline.of(run.trace, grain)
+    line = Timeline.from_trace(run.trace, grain)
     said = {}
     for position in range(len(line)):
-        place = line.place(position)
+        place = line.position_of_step(position)
         assert place
-        said[place.stage, place.row] = describe_step(run, (1,), line.step(place), head=2)
+        said[place.stage, place.row] = describe_step(run, (1,), line.step_at(place), head=2)
     assert all(sentence.endswith(".") for sentence in said.values())
     if grain is not StepSize.STAGE:
         assert "<b>y</b>" in said["keys", 3]
@@ -393,7 +393,7 @@ def test_steps_of_other_keys_name_their_tokens(grain: StepSize) -> None:
 
 def test_rows_of_other_keys_have_their_labels() -> None:
     attention, _ = captured_of_other_keys(is_masked=True)
-    document, run = Document().set("captured", attention), create_captured_run(attention)
+    document, run = Document().with_setting("captured", attention), create_captured_run(attention)
     stages = frozenset(run.trace.names)
     resolved = resolve_view(document, View(stages=stages), run, document)
     labels = {each.stage: each.rows.labels for each in present_board(resolved, Board()).heatmaps}

@@ -30,7 +30,7 @@ from visualizer.documents.document_file import (
 from visualizer.errors import InputError
 from visualizer.file_opening import restore_document
 from visualizer.session.comparison_state import Comparison, ComparisonKind
-from visualizer.session.document import Document, LineSplit
+from visualizer.session.document import Document, LineGrouping
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import compute
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from visualizer.documents.document_file import SavedDocument
 
 SPEC = AttentionSpec(device=Device.CPU)
-DOCUMENT = Document(text="some words\nand more of them", lines=LineSplit.APART, spec=SPEC)
+DOCUMENT = Document(text="some words\nand more of them", lines=LineGrouping.APART, spec=SPEC)
 
 
 def recorded(made: Run) -> RecordedNumbers:
@@ -88,7 +88,7 @@ def test_exactly_the_recorded_numbers_are_shown(case: Case) -> None:
 def test_the_sizes_of_all_weights_are_known(case: Case) -> None:
     trace = case.run().trace
     sizes = {name: tuple(tensor.shape) for name, tensor in trace.parameters.items()}
-    assert parameter_shapes(trace.spec, trace.tokens) == sizes
+    assert parameter_shapes(trace.spec, trace.query_count) == sizes
 
 
 def test_what_did_not_change_is_taken_over() -> None:
@@ -113,7 +113,7 @@ def test_it_says_that_it_was_recorded_and_says_it_once() -> None:
 
 def test_what_had_to_be_known_is_still_said() -> None:
     document = Document(text="one two", spec=replace(SPEC, normalisation=NormalisationKind.SUM))
-    document = document.set("mask", MaskKind.NONE)
+    document = document.with_setting("mask", MaskKind.NONE)
     made = run(document.tokens(), document.spec)
     saved = through_a_file(document, View(), made)
     assert saved.recorded
@@ -229,11 +229,11 @@ def test_captured_attention_is_shown_as_it_was_and_so_is_that_of_a() -> None:
     assert (again.captured, again.device) == (CAPTURED.captured, "Not computed here")
     assert again.texts == (("Un", "chat"),)
     assert again.key_tokens == ("The", "cat", "sat")
-    np.testing.assert_array_equal(again.trace.read("weights"), CAPTURED.captured.array())
+    np.testing.assert_array_equal(again.trace.read("weights"), CAPTURED.captured.to_array())
     assert seen.comparison
     assert seen.comparison.kept
     shown = seen.comparison.kept.trace.read("scores")
-    np.testing.assert_array_equal(shown, CAPTURED_A.captured.array()[0])
+    np.testing.assert_array_equal(shown, CAPTURED_A.captured.to_array()[0])
 
 
 @pytest.mark.parametrize("is_recorded", [True, False])

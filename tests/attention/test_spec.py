@@ -21,7 +21,7 @@ from visualizer.attention.spec import (
     AttentionSpec,
     HeadArrangement,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     NumberMatrix,
     Projection,
@@ -43,7 +43,7 @@ ANY_SPEC = st.builds(
     normalisation=st.sampled_from(NormalisationKind),
     mask=st.sampled_from(MaskKind),
     window=SIZES,
-    route=st.sampled_from(MaskRoute),
+    route=st.sampled_from(MaskPlacement),
     dropout=st.floats(),
     dropout_seed=st.integers(),
     seed=st.integers(),
@@ -69,7 +69,7 @@ def test_a_remedy_mends_its_problem(spec: AttentionSpec) -> None:
 
 def test_beside_own_weights_no_other_size_is_offered_for_heads() -> None:
     """Another size would not fit the custom weights, which would have to be removed."""
-    own = (("W_query", NumberMatrix.of(np.zeros((3, 4)))),)
+    own = (("W_query", NumberMatrix.from_array(np.zeros((3, 4)))),)
     (problem,) = spec_problems(AttentionSpec(d_in=3, d_out=4, heads=3, own_weights=own))
     assert problem.sentence == "The output size 4 cannot be split into 3 heads. Use 2 or 4 heads."
     assert problem.remedy == ("heads", 4)
@@ -192,9 +192,9 @@ def test_what_is_wrong_is_said(change: dict[str, object], field: str, said: str)
 def test_what_padding_forbids_is_mended_by_the_normalisation_and_a_mask_by_its_route() -> None:
     spec = AttentionSpec(normalisation=NormalisationKind.SUM)
     (masked,), (padded,) = spec_problems(spec), spec_problems(replace(spec, lengths=(2, 1)))
-    assert masked.remedy == ("route", MaskRoute.AFTER_RENORMALISED)
+    assert masked.remedy == ("route", MaskPlacement.AFTER_RENORMALISED)
     assert padded.remedy == ("normalisation", NormalisationKind.SOFTMAX)
-    for route in MaskRoute:
+    for route in MaskPlacement:
         for mask in (MaskKind.NONE, MaskKind.CAUSAL):
             assert spec_problems(replace(spec, lengths=(2, 1), route=route, mask=mask)) == (padded,)
 
@@ -214,7 +214,7 @@ def test_stacked_heads_need_not_divide() -> None:
 )
 def test_sizes_of_heads(change: dict[str, object], d_head: int, width: int) -> None:
     spec = replace(AttentionSpec(d_in=6, d_out=8, heads=2), **change)
-    assert (spec.d_head, spec.width) == (d_head, width)
+    assert (spec.d_head, spec.concatenated_head_width) == (d_head, width)
 
 
 def test_the_divisor_is_root_times_temperature() -> None:

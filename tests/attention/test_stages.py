@@ -17,11 +17,17 @@ from visualizer.attention.spec import (
     WEIGHT_FIELDS,
     AttentionSpec,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     ScaleKind,
 )
-from visualizer.attention.stages import STAGE_TABLE, Operation, is_hatched, parameter_names, stages
+from visualizer.attention.stages import (
+    STAGE_TABLE,
+    Operation,
+    has_forbidden_cells,
+    parameter_names,
+    stages,
+)
 
 CPU = torch.device("cpu")
 
@@ -87,7 +93,7 @@ def test_every_row_says_what_it_is() -> None:
 def test_forbidden_cells_are_hatched_where_they_show() -> None:
     spec = AttentionSpec()
     assert hatched_of(spec) == ["masked", "weights"]
-    after = replace(spec, route=MaskRoute.AFTER_RENORMALISED, dropout=0.5)
+    after = replace(spec, route=MaskPlacement.AFTER_RENORMALISED, dropout=0.5)
     assert hatched_of(after) == ["zeroed", "weights", "dropped"]
     padded = replace(after, lengths=(2, 1))
     assert hatched_of(padded) == ["masked", "unmasked", "zeroed", "weights", "dropped"]
@@ -95,15 +101,15 @@ def test_forbidden_cells_are_hatched_where_they_show() -> None:
 
 
 def hatched_of(spec: AttentionSpec) -> list[str]:
-    return [stage.name for stage in stages(spec) if is_hatched(spec, stage.name)]
+    return [stage.name for stage in stages(spec) if has_forbidden_cells(spec, stage.name)]
 
 
 @given(cases())
 def test_what_is_hatched_is_what_the_numbers_forbid(case: Case) -> None:
     trace = case.trace()
     for stage in trace.stages:
-        if is_hatched(trace.spec, stage.name):
-            cells = masks.allowed(trace.spec, trace.tokens, stage.name)
+        if has_forbidden_cells(trace.spec, stage.name):
+            cells = masks.allowed(trace.spec, trace.query_count, stage.name)
             forbidden = trace.read(stage.name)[
                 np.broadcast_to(~cells, trace.read(stage.name).shape)
             ]
@@ -127,7 +133,7 @@ def test_a_symbol_names_what_divides(fields: dict[str, Any], symbol: str) -> Non
 @pytest.mark.parametrize("mask", [MaskKind.NONE, MaskKind.CAUSAL])
 def test_only_a_softmax_is_called_one(mask: MaskKind) -> None:
     for kind in NormalisationKind:
-        spec = AttentionSpec(mask=mask, normalisation=kind, route=MaskRoute.AFTER)
+        spec = AttentionSpec(mask=mask, normalisation=kind, route=MaskPlacement.AFTER)
         said = [stage.symbol for stage in stages(spec)]
         softmax = kind in {NormalisationKind.SOFTMAX, NormalisationKind.NAIVE_SOFTMAX}
         assert ("softmax" in said) == softmax

@@ -12,10 +12,10 @@ from visualizer.attention.token_embeddings import (
     BOOK_VECTORS,
     MAX_CACHED_SIZE,
     PADDING_LABEL,
-    compute_sinusoids,
-    draw_normal_vector,
-    draw_positions,
+    compute_sinusoidal_positions,
     embed_tokens,
+    sample_normal_vector,
+    sample_position_vectors,
 )
 
 SEEDS = st.integers(0, 2**63 - 1)
@@ -35,8 +35,8 @@ def test_a_longer_vector_starts_with_the_shorter_one(
     token: str, size: int, more: int, seed: int
 ) -> None:
     long, short = (
-        draw_normal_vector(token, size + more, seed),
-        draw_normal_vector(token, size, seed),
+        sample_normal_vector(token, size + more, seed),
+        sample_normal_vector(token, size, seed),
     )
     assert (long[:size] == short).all()
 
@@ -79,7 +79,7 @@ def test_no_text_has_no_vectors() -> None:
 
 
 def test_vectors_are_standard_normal() -> None:
-    numbers = draw_normal_vector("many", 100_000, 3)
+    numbers = sample_normal_vector("many", 100_000, 3)
     assert abs(numbers.mean()) < 0.02
     assert abs(numbers.std() - 1) < 0.02
     assert abs((np.abs(numbers) < 1).mean() - 0.6827) < 0.01
@@ -88,16 +88,16 @@ def test_vectors_are_standard_normal() -> None:
 def test_vectors_are_not_to_be_written() -> None:
     for size in (3, MAX_CACHED_SIZE + 1):
         with pytest.raises(ValueError, match="read-only"):
-            draw_normal_vector("token a", size, 1)[0] = 1
+            sample_normal_vector("token a", size, 1)[0] = 1
 
 
 def test_only_short_vectors_are_kept() -> None:
-    assert draw_normal_vector("token b", MAX_CACHED_SIZE, 1) is draw_normal_vector(
+    assert sample_normal_vector("token b", MAX_CACHED_SIZE, 1) is sample_normal_vector(
         "token b", MAX_CACHED_SIZE, 1
     )
-    long = draw_normal_vector("token b", MAX_CACHED_SIZE + 1, 1)
-    assert long is not draw_normal_vector("token b", MAX_CACHED_SIZE + 1, 1)
-    assert (long[:-1] == draw_normal_vector("token b", MAX_CACHED_SIZE, 1)).all()
+    long = sample_normal_vector("token b", MAX_CACHED_SIZE + 1, 1)
+    assert long is not sample_normal_vector("token b", MAX_CACHED_SIZE + 1, 1)
+    assert (long[:-1] == sample_normal_vector("token b", MAX_CACHED_SIZE, 1)).all()
 
 
 # ---------------------------------------------------------------------------------------- positions
@@ -108,22 +108,26 @@ def test_a_place_has_the_same_vector_however_long_the_text(
     count: int, more: int, d_in: int, seed: int
 ) -> None:
     assert (
-        draw_positions(count + more, d_in, seed)[:count] == draw_positions(count, d_in, seed)
+        sample_position_vectors(count + more, d_in, seed)[:count]
+        == sample_position_vectors(count, d_in, seed)
     ).all()
-    assert (compute_sinusoids(count + more, d_in)[:count] == compute_sinusoids(count, d_in)).all()
+    assert (
+        compute_sinusoidal_positions(count + more, d_in)[:count]
+        == compute_sinusoidal_positions(count, d_in)
+    ).all()
 
 
 def test_places_differ() -> None:
-    for rows in (draw_positions(50, 4, 0), compute_sinusoids(50, 4)):
+    for rows in (sample_position_vectors(50, 4, 0), compute_sinusoidal_positions(50, 4)):
         assert len({row.tobytes() for row in rows}) == 50
 
 
 def test_sinusoids_are_those_of_the_paper() -> None:
-    waves = compute_sinusoids(3, 4)
+    waves = compute_sinusoidal_positions(3, 4)
     expected = [np.sin(2), np.cos(2), np.sin(2 / 100), np.cos(2 / 100)]
     np.testing.assert_allclose(waves[2], expected, rtol=1e-15)
     assert waves[0].tolist() == [0, 1, 0, 1]
-    assert compute_sinusoids(2, 1).tolist() == [[0], [np.sin(1)]]
+    assert compute_sinusoidal_positions(2, 1).tolist() == [[0], [np.sin(1)]]
 
 
 # ------------------------------------------------------------------------------------------- pinned
@@ -143,7 +147,7 @@ def test_vectors_stay_what_they_were(token: str, seed: int) -> None:
 
 def test_positions_stay_what_they_were() -> None:
     np.testing.assert_allclose(
-        draw_positions(2, 2, 123),
+        sample_position_vectors(2, 2, 123),
         [(0.1254747937506423, -0.30968262659755574), (-0.9156326912129619, -0.6754795933211206)],
         rtol=1e-12,
     )

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visualizer.attention.token_labels import (
-    byte_level_bytes,
+    decode_byte_level_token,
     decode_bytes,
     label_split_characters,
     label_tokens,
@@ -56,7 +56,7 @@ def test_every_character_is_in_the_labels_of_its_tokens(text: str, cuts: list[in
 
 @given(st.binary(max_size=8))
 def test_bytes_and_their_writing_name_each_other(content: bytes) -> None:
-    alphabet = {byte_level_bytes(chr(at)): chr(at) for at in range(0x144)}
+    alphabet = {decode_byte_level_token(chr(at)): chr(at) for at in range(0x144)}
     written = "".join(alphabet[bytes([byte])] for byte in content)
-    assert byte_level_bytes(written) == content
-    assert byte_level_bytes("猫") is None
+    assert decode_byte_level_token(written) == content
+    assert decode_byte_level_token("猫") is None

@@ -53,7 +53,7 @@ def test_what_is_read_cannot_be_written(index: tuple[int | slice, ...]) -> None:
     with pytest.raises(ValueError, match="read-only"):
         numbers[...] = 1
     with pytest.raises(ValueError, match="read-only"):
-        trace.cached_stage("weights").read_pooled(2, 2)[...] = 1
+        trace.cached_stage_tensor("weights").read_pooled(2, 2)[...] = 1
     with pytest.raises(ValueError, match="read-only"):
         trace.read("W_query.weight")[0] = 1
 
@@ -63,7 +63,7 @@ def test_what_learns_can_be_read_too() -> None:
     assert trace.tensor("weights").requires_grad
     assert (
         trace.read("weights").shape
-        == trace.cached_stage("weights").read_pooled(1, 1).shape
+        == trace.cached_stage_tensor("weights").read_pooled(1, 1).shape
         == (1, 4, 4)
     )
     assert trace.limits("weights") == (0.25, 0.25)
@@ -71,7 +71,7 @@ def test_what_learns_can_be_read_too() -> None:
 
 def test_it_knows_its_own_sizes() -> None:
     trace = run((TEXT, TEXT[:3]), SPEC).trace
-    assert (trace.tokens, trace.leading, trace.output_stage_name) == (6, (2,), "output")
+    assert (trace.query_count, trace.leading_sizes, trace.output_stage_name) == (6, (2,), "output")
     assert trace.stage("scores").symbol == "QKᵀ"
     assert "masked" in trace
     assert "unmasked" not in trace
@@ -125,17 +125,17 @@ def test_pooling_keeps_what_is_farthest_from_0_of_each_block(
             expected[..., row, column] = farthest_from_0(block)
     trace = holding(array)
     np.testing.assert_array_equal(
-        trace.cached_stage("weights").read_pooled(rows, columns), expected
+        trace.cached_stage_tensor("weights").read_pooled(rows, columns), expected
     )
-    again = trace.cached_stage("weights").read_pooled(rows, columns, (0,) * len(leading))
+    again = trace.cached_stage_tensor("weights").read_pooled(rows, columns, (0,) * len(leading))
     np.testing.assert_array_equal(again, expected[(0,) * len(leading)])
 
 
 def test_what_was_pooled_is_kept_and_goes_with_a_kept_stage() -> None:
     first = run((TEXT,), SPEC)
-    pooled = first.trace.cached_stage("scores").read_pooled(2, 3)
+    pooled = first.trace.cached_stage_tensor("scores").read_pooled(2, 3)
     later = run((TEXT,), replace(SPEC, mask=MaskKind.NONE), first).trace
-    assert np.shares_memory(pooled, later.cached_stage("scores").read_pooled(2, 3))
+    assert np.shares_memory(pooled, later.cached_stage_tensor("scores").read_pooled(2, 3))
 
 
 # ------------------------------------------------------------------------------------------- limits
@@ -163,8 +163,8 @@ def test_limits_of_masked_scores_are_those_of_the_allowed() -> None:
 def test_every_trace_has_the_shapes_of_the_table(case: Case) -> None:
     trace = case.trace()
     for stage in trace.stages:
-        sizes = shape(case.spec, stage.dims, trace.tokens)
-        assert trace.shape(stage.name) == trace.leading + sizes
+        sizes = shape(case.spec, stage.dims, trace.query_count)
+        assert trace.shape(stage.name) == trace.leading_sizes + sizes
     assert trace.tensor("concat").shape[-1] == case.spec.heads * case.spec.d_head
 
 

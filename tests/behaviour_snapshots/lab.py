@@ -87,7 +87,7 @@ class Lab(Driver):
 
     def place(self, layer: int, *place: int) -> QPoint:
         """Return the position of a cell of a head."""
-        area = self.lab.attention.board.area_of(Cell(f"layer {layer}", place))
+        area = self.lab.attention.board.area_of_cell(Cell(f"layer {layer}", place))
         if area is None:
             raise LookupError(f"no panel shows {place} of layer {layer}")
         return area.center()

@@ -32,7 +32,7 @@ from visualizer.app import open_window
 from visualizer.export.formats import FORMATS
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.view_options import ColourMapKind, maps_of_kind
+from visualizer.session.view_options import ColourMapKind, colour_maps_of_kind
 from visualizer.shell.pane_table import PANES
 
 if TYPE_CHECKING:
@@ -65,12 +65,12 @@ class MainWindow(Driver):
 
     def is_idle(self) -> bool:
         workspace = self.main.workspace
-        is_shown = workspace.run is not None and workspace.view == workspace.wanted
+        is_shown = workspace.run is not None and workspace.view == workspace.requested_view
         return is_shown and not workspace.is_working and super().is_idle()
 
     def place(self, stage: str, *place: int) -> QPoint:
         """Return the position of a cell on the heatmaps."""
-        area = self.main.board.area_of(Cell(stage, place))
+        area = self.main.board.area_of_cell(Cell(stage, place))
         if area is None:
             raise LookupError(f"no panel shows {stage} {place}")
         return area.center()
@@ -112,7 +112,7 @@ class MainWindow(Driver):
         """Close the window without saving."""
         for dialog in self._tops()[:0:-1]:
             dialog.close()
-        self.main.controllers.document_controller.abandon()
+        self.main.controllers.document_controller.discard_unsaved_changes()
         if not self.main.close():
             raise RuntimeError("the window refused to close")
         bury(self.main)
@@ -142,7 +142,9 @@ def tokens(number_of: int, size: int = 16, heads: int = 4) -> tuple[Step, ...]:
 
 def broken(on: MainWindow) -> None:
     """Report a bug like the worker."""
-    on.main.show_bug("Traceback (most recent call last):\n  …\nZeroDivisionError: by zero")
+    on.main.show_unexpected_error(
+        "Traceback (most recent call last):\n  …\nZeroDivisionError: by zero"
+    )
     on.settle()
 
 
@@ -244,7 +246,7 @@ SCENES: dict[str, tuple[Step, ...]] = {
     "colours typed": ("View>Panes>Colours", "Range: custom…"),
     **{f"colour map {name}": (name,)
        for name in (each.menu_text.replace("&",
-       "") for each in maps_of_kind(ColourMapKind.SEQUENTIAL)[1:])},
+       "") for each in colour_maps_of_kind(ColourMapKind.SEQUENTIAL)[1:])},
     "signed dark at 0": ("Signed numbers dark at 0",),
     # panes
     **{f"pane {name}": (f"View>Panes>{name}",) for name in BEHIND},

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from tests.benchmarks import children
 from tests.benchmarks.stand import application, document
 from tests.benchmarks.table import Line, show, times
-from visualizer.export.figure_settings import FigureSettings, FilmSettings
-from visualizer.export.film_plan import plan_film
+from visualizer.export.figure_settings import AnimationSettings, FigureSettings
+from visualizer.export.film_plan import plan_animation
 from visualizer.file_opening import EXPORT_VIEW
-from visualizer.progress import CancelledError, Progress, no_progress
+from visualizer.progress import CancelledError, Progress, ignore_progress
 from visualizer.session.export_snapshot import ExportSnapshot
 from visualizer.session.timeline import StepSize
 from visualizer.session.worker_jobs import compute
@@ -79,7 +79,10 @@ def _shot(of: Document) -> ExportSnapshot:
 
 
 def _written(
-    snapshot: ExportSnapshot, look: FigureSettings, suffix: str, progress: Progress = no_progress
+    snapshot: ExportSnapshot,
+    look: FigureSettings,
+    suffix: str,
+    progress: Progress = ignore_progress,
 ) -> int:
     from visualizer.export.writers import WRITERS
 
@@ -123,8 +126,8 @@ def _matplotlib(snapshot: ExportSnapshot, repeats: int) -> dict[str, list[float]
 
 def _film(repeats: int) -> dict[str, list[float]]:
     snapshot = _shot(document(6, 3, 2))
-    look = FigureSettings(film=FilmSettings(grain=StepSize.CELL))
-    assert len(plan_film(snapshot.run.trace, look.film).steps) == STEPS
+    look = FigureSettings(film=AnimationSettings(grain=StepSize.CELL))
+    assert len(plan_animation(snapshot.run.trace, look.film).steps) == STEPS
     whole = [_timed(lambda: _written(snapshot, look, ".gif")) for _ in range(min(repeats, 3))]
     chance = random.Random(3)
     moments = [chance.uniform(0.02, 0.9) * min(whole) for _ in range(max(20, repeats))]

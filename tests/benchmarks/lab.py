@@ -156,7 +156,7 @@ def _opened() -> Iterator[tuple[Bench, Gap]]:
     with tempfile.TemporaryDirectory() as place:
         os.environ["XDG_DATA_HOME"] = place
         windows = WindowManager(create_window_services())
-        first = Stand(windows.open(Document()))
+        first = Stand(windows.open_window(Document()))
         first.until_painted(first.has_numbers)
         heart = Heart()
         linger(500)
@@ -230,7 +230,7 @@ def _long() -> Gaps:
         wait_until(lambda: bench.window.probe_controller.result is not None)
         linger(500)
         gaps = {f"a run of {MANY_STEPS:,} steps is opened": bench.gap()}
-        bench.window.run_controller.start_new()
+        bench.window.run_controller.start_new_run()
         bench.start(TRAINED)
         bench.gap()
         bench.window.run_controller.set_overlaid("long", True)
@@ -241,18 +241,18 @@ def _long() -> Gaps:
 
 def _write_long(path: str) -> None:
     """Write the run in a separate process, because that of the window imports no training code."""
-    from visualizer.language.open_run import OpenRun
+    from visualizer.language.opened_run import OpenedRun
     from visualizer.language.run_folder import RunFolder
 
     folder = RunFolder(Path(path))
-    opened = OpenRun(folder, replace(TRAINED, steps=2 * MANY_STEPS))
+    opened = OpenedRun(folder, replace(TRAINED, steps=2 * MANY_STEPS))
     assert opened.running
     opened.running.trainer.step = MANY_STEPS
-    opened.running.save()
+    opened.running.save_checkpoint()
     lines = (
         f"{step},{3 + step % 1009 / 1e4!r},,0.001,{step / 300:.3f}\n" for step in range(MANY_STEPS)
     )
-    folder.losses_file.path.write_text(f"{CSV_HEADER}\n{''.join(lines)}")
+    folder.loss_log_file.path.write_text(f"{CSV_HEADER}\n{''.join(lines)}")
     opened.close()
 
 

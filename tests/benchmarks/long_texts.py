@@ -108,7 +108,7 @@ def _trace(tokens: int, spec: AttentionSpec = SPEC) -> Trace:
 
 
 def _draw(held: CachedTensor, block: int, cells: Index = WHOLE) -> None:
-    held.draw(block, block, cells, lambda: False)
+    held.draw_exact_rows(block, block, cells, lambda: False)
 
 
 def _bare(trace: Trace) -> None:
@@ -129,7 +129,7 @@ def _head(tokens: int, rounds: int) -> dict[str, Any]:
     }
     for _ in range(rounds):
         trace = _trace(tokens)
-        held = trace.cached_stage("weights")
+        held = trace.cached_stage_tensor("weights")
         told["first"].append(peers.seconds(partial(held.draw_coarse_rows, block, block, WHOLE)))
         at = chance.randrange(tokens // 2, tokens - TILE)
         rows = slice(at, at + TILE)
@@ -143,8 +143,12 @@ def _head(tokens: int, rounds: int) -> dict[str, Any]:
     for _ in range(max(1, rounds // 2) if tokens <= EXACT else 0):
         trace, unmasked = _trace(tokens), _trace(tokens, replace(SPEC, mask=MaskKind.NONE))
         told["bare"].append(peers.seconds(partial(_bare, trace)))
-        told["exact"].append(peers.seconds(partial(_draw, trace.cached_stage("weights"), block)))
-        told["open"].append(peers.seconds(partial(_draw, unmasked.cached_stage("weights"), block)))
+        told["exact"].append(
+            peers.seconds(partial(_draw, trace.cached_stage_tensor("weights"), block))
+        )
+        told["open"].append(
+            peers.seconds(partial(_draw, unmasked.cached_stage_tensor("weights"), block))
+        )
     return told
 
 
@@ -193,7 +197,7 @@ def _peers(rounds: int) -> dict[str, dict[str, list[float]]]:
     at = PEER_SIZE / 256, (4_100, 3_100)
     for number in range(rounds):
         run, start = reader.workspace.run, perf_counter()
-        reader.workspace.set("seed", number)
+        reader.workspace.change_setting("seed", number)
         painted = reader.until_painted(partial(_is_new, reader, run))
         own["first"].append(painted - start)
         own["exact"].append(reader.until_painted(partial(_is_exact, reader)) - start)

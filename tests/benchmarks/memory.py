@@ -82,7 +82,7 @@ def _bytes_used() -> dict[str, int]:
 
 def _change(stand: Stand, words: str, d_in: int, d_out: int, heads: int) -> None:
     for name, value in (("heads", heads), ("d_out", d_out), ("d_in", d_in), ("text", words)):
-        stand.workspace.set(name, value)
+        stand.workspace.change_setting(name, value)
     stand.settle()
 
 

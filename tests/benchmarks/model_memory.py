@@ -82,7 +82,7 @@ def _read(model: Model, text: str, way: str) -> Any:
 
 
 def _eager(model: Model, text: str) -> Any:
-    given, *_ = model.opened.inputs(text)
+    given, *_ = model.opened.encode_inputs(text)
     with torch.inference_mode():
         return model.opened.model(**given, output_attentions=True)
 

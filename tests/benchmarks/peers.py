@@ -43,11 +43,11 @@ class Torch:
     def __init__(self, trace: Trace) -> None:
         self.given, self.scaled = trace.tensor("input"), trace.tensor("scaled")
         self.values, self.divisor = trace.tensor("values"), trace.spec.divisor
-        self.heads, tokens = trace.spec.heads, trace.tokens
+        self.heads, tokens = trace.spec.heads, trace.query_count
         self.forbidden = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
         self.projections = [trace.tensor(f"W_{name}.weight") for name in ("query", "key", "value")]
         self.weight, self.bias = (trace.tensor(f"out_proj.{name}") for name in ("weight", "bias"))
-        width = trace.spec.width
+        width = trace.spec.concatenated_head_width
         self.narrow = self.given[:, :width]  # torch's module has the same input and output size
         self.module = torch.nn.MultiheadAttention(width, self.heads, bias=False).eval()
 

@@ -68,7 +68,7 @@ def _pace() -> int:
 def _seek(repeats: int) -> dict[str, object]:
     stand = Stand.with_numbers(document(*LARGE))
     player = stand.window.controllers.playback_controller
-    player.set_grain(StepSize.CELL)
+    player.set_step_size(StepSize.CELL)
     for stage in stand.trace.names:  # the data of a stage are read only once
         player.seek_stage(stage)
         stand.settle(10)
@@ -78,7 +78,7 @@ def _seek(repeats: int) -> dict[str, object]:
     told = _seek_about(stand, repeats, random.Random(3))
     linger(300)
     after = psutil.Process().memory_info().rss
-    steps, trace = len(Timeline.of(stand.trace, StepSize.CELL)), stand.trace.bytes
+    steps, trace = len(Timeline.from_trace(stand.trace, StepSize.CELL)), stand.trace.bytes
     stand.close()
     return {**told, "steps": steps, "trace": trace, "before": before, "after": after}
 
@@ -89,12 +89,12 @@ def _seek_about(stand: Stand, repeats: int, chance: random.Random) -> dict[str, 
     told: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(repeats):
         start = perf_counter()
-        timeline = Timeline.of(stand.trace, StepSize.CELL)
-        timeline.place(chance.randrange(len(timeline)))
+        timeline = Timeline.from_trace(stand.trace, StepSize.CELL)
+        timeline.position_of_step(chance.randrange(len(timeline)))
         told["open"].append(perf_counter() - start)
     player.seek_stage("scores")
     stand.settle(10)
-    first = timeline.position(player.playhead.place)
+    first = timeline.step_index(player.playhead.place)
     for _ in range(repeats):
         position = first + chance.randrange(LARGE[0] ** 2)
         if (taken := _timed_seek(stand, position, lambda: True)) is not None:
@@ -102,7 +102,9 @@ def _seek_about(stand: Stand, repeats: int, chance: random.Random) -> dict[str, 
             told["near painted"].append(taken[1])
     for _ in range(repeats // 3):
         position = chance.randrange(len(timeline))
-        if taken := _timed_seek(stand, position, lambda: workspace.view == workspace.wanted):
+        if taken := _timed_seek(
+            stand, position, lambda: workspace.view == workspace.requested_view
+        ):
             told["far painted"].append(taken[1])
         stand.settle(10)
     return told
@@ -135,7 +137,7 @@ def _play(name: str) -> dict[str, object]:
     grain = StepSize(name)
     stand = Stand.with_numbers(document(*MIDDLE))
     player = stand.window.controllers.playback_controller
-    player.set_grain(grain)
+    player.set_step_size(grain)
     player.set_speed(STEPS * STEP_MS[grain] / 1000)
     player.seek_stage("scores")
     stand.settle()
@@ -149,14 +151,14 @@ def _play(name: str) -> dict[str, object]:
     first = stand.workspace.screen.panel(PLAYBACK_PANEL).position
     heart = Heart()
     start = perf_counter()
-    player.toggle()
+    player.toggle_playback()
     loop = QEventLoop()
     QTimer.singleShot(round(PLAYED_S * 1000), loop.quit)
     loop.exec()
     seconds = perf_counter() - start
     steps = stand.workspace.screen.panel(PLAYBACK_PANEL).position - first
     gaps = heart.gaps_since()
-    player.toggle()
+    player.toggle_playback()
     stand.settle()
     stand.close()
     return {"steps": steps, "seconds": seconds, "frames": frames, "gaps": gaps}

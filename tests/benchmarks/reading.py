@@ -101,11 +101,11 @@ class Reader(Stand):
             Qt.MouseButton.NoButton, Qt.KeyboardModifier.ControlModifier,
             Qt.ScrollPhase.NoScrollPhase, False,
         )  # fmt: skip
-        before = self.workspace.wanted.zoom
+        before = self.workspace.requested_view.zoom
 
         def turn() -> bool:
             QCoreApplication.sendEvent(self.board.viewport(), event)
-            return self.workspace.wanted.zoom != before
+            return self.workspace.requested_view.zoom != before
 
         QCoreApplication.processEvents()
         start = perf_counter()
@@ -120,7 +120,7 @@ class Reader(Stand):
         return self.until_painted(self._shows_zoom, act=lambda: act(by, by) is None) - start
 
     def _shows_zoom(self) -> bool:
-        return self.board.board.zoom == self.workspace.wanted.zoom
+        return self.board.board.zoom == self.workspace.requested_view.zoom
 
 
 @application()

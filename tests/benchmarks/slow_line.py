@@ -81,7 +81,7 @@ def measure(repeats: int) -> int:
 def _connect(reader: Reader, port: int) -> None:
     """Enter the server in the dialog and click Connect."""
     controller = reader.window.controllers.model_connection_controller
-    controller.open()
+    controller.open_dialog()
     dialog = controller.dialog
     assert isinstance(dialog, ModelConnectionDialog)
     for line, text in ((dialog.host, FAR), (dialog.token, TOKEN), (dialog.ssh, "")):
@@ -111,7 +111,7 @@ def _window(folder: str, tokens: int, repeats: int, seed: int) -> dict[str, Any]
     ):
         _give_way(server.process.pid)
         reader = Reader.with_numbers(Document())
-        reader.workspace.set("text", words)
+        reader.workspace.change_setting("text", words)
         reader.settle()
         heart = Heart()
         _connect(reader, server.port)

@@ -117,7 +117,8 @@ class Stand:
         # The window does not close during an export.
         while self.window.controllers.export_controller.exporter.is_working:
             QCoreApplication.processEvents()
-        self.window.controllers.document_controller.abandon()  # or it would ask to save
+        # Otherwise, the window would ask to save.
+        self.window.controllers.document_controller.discard_unsaved_changes()
         if not self.window.close():  # its threads would continue
             raise RuntimeError("the window did not close")
         join_abandoned_workers()
@@ -134,7 +135,7 @@ class Stand:
 
     def toggle(self) -> float:
         """Toggle the mask; return the seconds until a frame with the new mask is painted."""
-        old, causal = self.workspace.run, not self.workspace.document.get("causal")
+        old, causal = self.workspace.run, not self.workspace.document.get_setting("causal")
 
         def is_shown() -> bool:
             return self.workspace.run is not old and self.has_numbers() and self._masks(causal)
@@ -216,13 +217,13 @@ class Stand:
     @property
     def is_causal(self) -> bool:
         """Whether the mask is on."""
-        return bool(self.workspace.document.get("causal"))
+        return bool(self.workspace.document.get_setting("causal"))
 
     # ------------------------------------------------------------------ the lines
 
     def open_lines(self) -> None:
         """Open the Lines pane and wait until the lines are drawn."""
-        self.window.docks.open("Lines")
+        self.window.docks.open_pane("Lines")
         view = self.window.panes["Lines"].view
         self.until_painted(lambda: self.drawn_lines > 0, view)
         self.settle()

@@ -9,7 +9,7 @@ from functools import partial
 from tests.benchmarks import children, peers
 from tests.benchmarks.stand import Stand, application, document
 from tests.benchmarks.table import Line, middle, ratio, show, times
-from visualizer.attention.run import set_thread_count
+from visualizer.attention.run import set_torch_thread_count
 
 SIZES = ((6, 3, 2), (64, 64, 8), (1024, 768, 12))
 """Numbers of tokens, embedding sizes and numbers of heads."""
@@ -124,7 +124,9 @@ def _timed(repeats: int, tokens: int, size: int, heads: int) -> dict[str, object
 def _round_by_round(stand: Stand, repeats: int, drawers: Drawers | None) -> Samples:
     samples: Samples = defaultdict(list)
     document = stand.workspace.document
-    set_thread_count(document.tokens(), document.spec)  # also on this thread, for the other tools
+    set_torch_thread_count(
+        document.tokens(), document.spec
+    )  # also on this thread, for the other tools
     for round_ in range(WARM_UPS + repeats):
         if round_ == WARM_UPS:
             samples.clear()  # previous rounds were a warm-up

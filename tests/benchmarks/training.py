@@ -57,13 +57,13 @@ def _side_by_side(words: str, repeats: int) -> dict[str, Any]:
     import torch
 
     from tests.benchmarks.plain_loop import PlainLoop
-    from visualizer.language.open_run import OpenRun
+    from visualizer.language.opened_run import OpenedRun
     from visualizer.language.run_folder import RunFolder
 
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as place:
         settings = replace(SETTINGS[words], threads=1)
-        opened = OpenRun(RunFolder(Path(place) / "run"), settings)
+        opened = OpenedRun(RunFolder(Path(place) / "run"), settings)
         running = opened.running
         assert running
         corpus = running.trainer.corpus
@@ -72,7 +72,7 @@ def _side_by_side(words: str, repeats: int) -> dict[str, Any]:
         assert plain.parameters == ours, "the models differ in size"
         told: dict[str, Any] = {"plain": [], "run": []}
         for turn in range(repeats + 1):
-            for name, advance in (("plain", plain.advance), ("run", running.advance)):
+            for name, advance in (("plain", plain.advance), ("run", running.train_one_step)):
                 seconds = _timed(advance)
                 if turn:  # the first turn is a warm-up
                     told[name].append(seconds / STEPS)

@@ -54,7 +54,7 @@ def _toggles(tokens: int, size: int, heads: int, repeats: int) -> dict[str, Any]
     for round_ in range(WARM_UPS + repeats):
         taken = dict.fromkeys(told, 0.0)
         for causal in (False, True):
-            changed = made.set("causal", causal)
+            changed = made.with_setting("causal", causal)
             start = thread_time()
             run = run_document(changed, run, pool=shared_buffer_pool())
             taken["run"] += thread_time() - start

@@ -181,7 +181,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     opened = begun(folder / "run")
     finish(opened, 4)
     assert opened.running
-    opened.running.save()
+    opened.running.save_checkpoint()
     opened.close()
     (folder / "picture.bmp").write_bytes(b"BM")
     (folder / "empty").mkdir()

@@ -425,7 +425,7 @@ def test_an_animation_plays_the_span_that_was_requested(tmp_path: Path) -> None:
 def test_progress_has_a_line_per_quarter(capsys: pytest.CaptureFixture[str]) -> None:
     progress = ConsoleProgress(is_quiet=False)
     for of in (2, 19, 100):
-        tell = progress.callback(f"{of}.gif")
+        tell = progress.create_file_callback(f"{of}.gif")
         for done in range(of):
             tell(done, of)
     assert capsys.readouterr().err.splitlines() == [
@@ -451,7 +451,7 @@ def test_sizes_that_no_control_makes_are_rejected(
     value: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with (tmp_path / "a.attention").open("wb") as file:
-        write_document(file, Document().set("d_in", value), View())
+        write_document(file, Document().with_setting("d_in", value), View())
     arguments = [str(tmp_path / "a.attention"), "--export", str(tmp_path / "a.npz")]
     assert app.main(arguments) == 2
     said = f"argument FILE: “a.attention” contains an invalid value: “Embedding size” of {value:,}."

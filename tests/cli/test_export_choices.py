@@ -18,11 +18,11 @@ from tests.cli.test_options import run
 from visualizer import app
 from visualizer.attention.layer_stages import STAGE_ORDER
 from visualizer.cli import export_files
-from visualizer.cli.option_checks import AFFECTED_FORMATS, first_file_option_error
+from visualizer.cli.option_checks import AFFECTED_FORMATS, first_export_option_error
 from visualizer.cli.options import OPTION_GROUPS, create_parser, option_name
 from visualizer.documents.open_document import open_document
 from visualizer.export.films import film_writer
-from visualizer.export.films.film_writer import FilmEstimate
+from visualizer.export.films.film_writer import AnimationEstimate
 from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.export.option_parsing import SIZE_PRESETS
 from visualizer.language.training_presets import PRESETS
@@ -136,7 +136,7 @@ def test_an_option_affects_a_format_or_is_rejected(option: str) -> None:
         others = ["--size", "slide"] if option == "--dpi" and suffix in FILM_SUFFIXES else []
         arguments = [option, *OPTION_VALUES.get(option, ()), *others, *target]
         is_affected = any(each.suffix == suffix for each in AFFECTED_FORMATS[field])
-        error = first_file_option_error(parser.parse_args(arguments))
+        error = first_export_option_error(parser.parse_args(arguments))
         assert (error is None) is is_affected, suffix
         assert error is None or error.startswith(f"{option} affects only .")
 
@@ -193,8 +193,8 @@ def test_an_animation_that_is_too_long_is_rejected(capsys: pytest.CaptureFixture
 def test_a_long_animation_is_announced_before_it_is_made(
     seconds: float, takes: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    made = FilmEstimate(1000, seconds)
-    monkeypatch.setattr(film_writer, "estimate_film", lambda *_: made)
+    made = AnimationEstimate(1000, seconds)
+    monkeypatch.setattr(film_writer, "estimate_animation", lambda *_: made)
     monkeypatch.setattr(export_files, "MAX_UNESTIMATED_FRAMES", 7)
     options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
     assert app.main([*options, "--export", "a.gif"]) == 0
@@ -212,7 +212,7 @@ def test_a_long_animation_is_announced_before_it_is_made(
 def test_a_short_animation_is_announced_without_making_frames_of_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(film_writer, "estimate_film", None)
+    monkeypatch.setattr(film_writer, "estimate_animation", None)
     monkeypatch.setattr(export_files, "MAX_UNESTIMATED_FRAMES", 8)
     options = ["--size", "200x150px", "--span", "scores..weights", "--text", "one two"]
     assert app.main([*options, "--no-motion", "--export", "b.gif"]) == 0

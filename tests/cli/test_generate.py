@@ -21,10 +21,10 @@ from visualizer.app import main
 from visualizer.generation.generation_tree import GenerationTree
 from visualizer.lab.runs.store import store_probe
 from visualizer.language import probe as language_probe
-from visualizer.language.open_run import OpenRun
+from visualizer.language.opened_run import OpenedRun
 from visualizer.language.run_folder import RunFolder, choose_probe_text
 from visualizer.language.sampling import DIVERGED_ERROR, SamplingSettings, sampling_probabilities
-from visualizer.language.saved_model import iterate_tokens
+from visualizer.language.saved_model import iterate_generated_tokens
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.language.training_settings import CorpusKind, CorpusSource, ModelKind
 
@@ -51,14 +51,16 @@ def generated(capsys: pytest.CaptureFixture[str], folder: Path, *options: str) -
 def test_the_text_is_that_of_the_lab_with_the_same_seed(
     trained: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    opened = OpenRun(RunFolder(trained), is_held=False)
+    opened = OpenedRun(RunFolder(trained), is_held=False)
     vocabulary, (model, _) = opened.metadata.vocabulary, opened.model_at(None)
     tree = GenerationTree(tuple("abc"), seed=5)
     for _ in range(15):  # longer than the block size
-        probe = language_probe.ProbeText.of(vocabulary.join_tokens(tree.tokens), vocabulary, model)
+        probe = language_probe.ProbeText.from_text(
+            vocabulary.join_tokens(tree.tokens), vocabulary, model
+        )
         logits = language_probe.run_probe(model, probe)["logits"][-1]
         chosen = sampling_probabilities(logits, SamplingSettings(0.7, 4, 0.9))
-        tree = tree.append_sampled(chosen, vocabulary.tokens, sampling_probabilities(logits))
+        tree = tree.append_sampled_token(chosen, vocabulary.tokens, sampling_probabilities(logits))
     opened.close()
     options = "--seed 5 --tokens 15 --temperature 0.7 --top-k 4 --top-p 0.9 --prompt abc"
     assert generated(capsys, trained, *options.split()) == f"{''.join(tree.tokens)}\n"
@@ -67,7 +69,7 @@ def test_the_text_is_that_of_the_lab_with_the_same_seed(
 @pytest.mark.slow
 def test_the_options_decide_the_text(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     usual = generated(capsys, trained, "--tokens", "30")
-    opened = OpenRun(RunFolder(trained), is_held=False)
+    opened = OpenedRun(RunFolder(trained), is_held=False)
     start = choose_probe_text(opened.metadata.sample, opened.metadata.settings)
     opened.close()
     assert usual.startswith(start)
@@ -103,9 +105,9 @@ def test_a_kept_step_can_be_asked_for(tmp_path: Path, capsys: pytest.CaptureFixt
     running = opened.running
     assert running
     for _ in range(5):
-        running.advance()
-    running.save()
-    steps = opened.snapshots()
+        running.train_one_step()
+    running.save_checkpoint()
+    steps = opened.snapshot_steps()
     opened.close()
     first, last = (generated(capsys, tmp_path / "run", "--step", str(step)) for step in steps[:2])
     assert first != last
@@ -116,7 +118,7 @@ def test_a_model_that_diverged_is_reported(tmp_path: Path) -> None:
     model, _ = opened.model_at(None)
     with torch.no_grad():
         model.projection.weight.fill_(torch.nan)
-    tokens = iterate_tokens(model, opened.metadata.vocabulary, "a", SamplingSettings(), 0)
+    tokens = iterate_generated_tokens(model, opened.metadata.vocabulary, "a", SamplingSettings(), 0)
     with pytest.raises(ValueError, match="because training diverged") as refused:
         next(tokens)
     assert str(refused.value) == DIVERGED_ERROR
@@ -194,9 +196,9 @@ def test_a_layer_of_a_run_is_exported(layer: int, trained: Path, tmp_path: Path)
     path = tmp_path / "a.npz"
     options = ["--layer", str(layer), "--text", "abcab", "--export", str(path), "--quiet"]
     assert main([str(trained), *options]) == 0
-    opened = OpenRun(RunFolder(trained), is_held=False)
+    opened = OpenedRun(RunFolder(trained), is_held=False)
     model, _ = opened.model_at(None)
-    probe = language_probe.ProbeText.of("abcab", opened.metadata.vocabulary, model)
+    probe = language_probe.ProbeText.from_text("abcab", opened.metadata.vocabulary, model)
     expected = language_probe.run_probe(model, probe)["weights"][layer - 1]
     opened.close()
     with np.load(path) as arrays:

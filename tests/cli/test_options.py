@@ -29,19 +29,19 @@ from visualizer.cli.document_options import build_document, build_figure_setting
 from visualizer.cli.option_checks import first_option_error
 from visualizer.cli.options import OPTION_GROUPS, create_parser
 from visualizer.cli.shell_completion import COMMANDS as COMPLETED
-from visualizer.cli.train import TRAIN_COMMAND, train_parser
+from visualizer.cli.train import TRAIN_COMMAND, create_train_parser
 from visualizer.cli.train import first_option_error as train_complaint
 from visualizer.export.figure_settings import (
     FIGURE_PRESETS,
     MAX_SIDE_MM,
+    AnimationSettings,
     FigureExtent,
     FigureSettings,
     FigureTheme,
-    FilmSettings,
 )
 from visualizer.features.setup.text_edit_widget import InputTextEdit
-from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
-from visualizer.session.document_builder import parse_heads
+from visualizer.session.document import BOOK_SENTENCE, Document, LineGrouping
+from visualizer.session.document_builder import parse_head_indices
 from visualizer.session.timeline import PlaybackPosition, StepSize
 from visualizer.widgets import app_settings
 from visualizer.widgets.theme import ColourScheme
@@ -87,7 +87,7 @@ def test_without_options_it_is_the_books_sentence() -> None:
 def test_every_mechanism_can_be_named(mechanism: Mechanism) -> None:
     made = document("--mechanism", mechanism)
     assert mechanism_of(made.spec) is mechanism
-    assert made.spec == Document().set("mechanism", mechanism).spec
+    assert made.spec == Document().with_setting("mechanism", mechanism).spec
 
 
 def test_causal_goes_before_what_the_mechanism_has() -> None:
@@ -98,9 +98,9 @@ def test_causal_goes_before_what_the_mechanism_has() -> None:
 
 def test_several_texts_are_a_batch() -> None:
     assert document("--text", "one two").tokens() == (("one", "two"),)
-    assert document("--text", "one\ntwo").lines is LineSplit.TOGETHER
+    assert document("--text", "one\ntwo").lines is LineGrouping.TOGETHER
     batch = document("--text", "one two", "--text", "three")
-    assert batch.lines is LineSplit.APART
+    assert batch.lines is LineGrouping.APART
     assert batch.tokens() == (("one", "two"), ("three",))
 
 
@@ -187,7 +187,7 @@ def test_a_folder_is_not_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[st
 )
 def test_a_figure_looks_as_it_is_asked_to(options: str, look: FigureSettings) -> None:
     found = build_figure_settings(create_parser().parse_args(options.split()))
-    assert replace(found, film=FilmSettings()) == look
+    assert replace(found, film=AnimationSettings()) == look
 
 
 @given(st.integers(200, 8000), st.integers(200, 8000), st.integers(96, 400))
@@ -204,28 +204,28 @@ def test_pixels_are_as_many_as_were_requested(width: int, height: int, dpi: int)
 
 @given(st.frozensets(st.integers(1, 12), min_size=1))
 def test_heads_are_counted_from_one(heads: frozenset[int]) -> None:
-    assert parse_heads(",".join(map(str, heads))) == {head - 1 for head in heads}
+    assert parse_head_indices(",".join(map(str, heads))) == {head - 1 for head in heads}
     span = range(min(heads), max(heads) + 1)
-    assert parse_heads(f"{span[0]}-{span[-1]}") == {head - 1 for head in span}
+    assert parse_head_indices(f"{span[0]}-{span[-1]}") == {head - 1 for head in span}
 
 
 @pytest.mark.parametrize(
     ("options", "film"),
     [
-        ("", FilmSettings()),
-        ("--span scores..context", FilmSettings((PlaybackPosition("scores"), "context"))),
-        ("--span scores:2..weights", FilmSettings((PlaybackPosition("scores", 1), "weights"))),
-        ("--span weights..weights", FilmSettings((PlaybackPosition("weights"), "weights"))),
-        ("--span ..weights", FilmSettings((PlaybackPosition("embedding"), "weights"))),
-        ("--span scores..", FilmSettings((PlaybackPosition("scores"), "result"))),
-        ("--size 640x480px", FilmSettings(width=640)),
-        ("--size 10in --dpi 72", FilmSettings(width=720)),
-        ("--size slide", FilmSettings(width=1920)),
-        ("--grain cell --speed 2.5", FilmSettings(grain=StepSize.CELL, speed=2.5)),
-        ("--no-motion", FilmSettings(has_motion=False)),
+        ("", AnimationSettings()),
+        ("--span scores..context", AnimationSettings((PlaybackPosition("scores"), "context"))),
+        ("--span scores:2..weights", AnimationSettings((PlaybackPosition("scores", 1), "weights"))),
+        ("--span weights..weights", AnimationSettings((PlaybackPosition("weights"), "weights"))),
+        ("--span ..weights", AnimationSettings((PlaybackPosition("embedding"), "weights"))),
+        ("--span scores..", AnimationSettings((PlaybackPosition("scores"), "result"))),
+        ("--size 640x480px", AnimationSettings(width=640)),
+        ("--size 10in --dpi 72", AnimationSettings(width=720)),
+        ("--size slide", AnimationSettings(width=1920)),
+        ("--grain cell --speed 2.5", AnimationSettings(grain=StepSize.CELL, speed=2.5)),
+        ("--no-motion", AnimationSettings(has_motion=False)),
     ],
 )
-def test_an_animation_plays_what_it_is_asked_to(options: str, film: FilmSettings) -> None:
+def test_an_animation_plays_what_it_is_asked_to(options: str, film: AnimationSettings) -> None:
     assert build_figure_settings(create_parser().parse_args(options.split())).film == film
 
 
@@ -363,7 +363,7 @@ def test_the_examples_are_understood(
     assert bool(asked) is (command != "lab")
     for arguments in asked:
         if arguments[:1] == [TRAIN_COMMAND]:
-            assert train_complaint(train_parser().parse_args(arguments[1:])) == ""
+            assert train_complaint(create_train_parser().parse_args(arguments[1:])) == ""
         elif arguments[:1] and arguments[0] in COMMANDS:
             COMMANDS[arguments[0]]().parse_args(arguments[1:])
         else:

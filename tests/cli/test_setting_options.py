@@ -16,7 +16,7 @@ from visualizer.attention.spec import (
     DropoutMode,
     Dtype,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     NumberMatrix,
     PositionKind,
@@ -26,7 +26,7 @@ from visualizer.attention.spec import (
 from visualizer.cli.document_options import build_document
 from visualizer.cli.options import SETTING_GROUPS, create_parser, option_name
 from visualizer.language.tokenizers import TokenizerKind
-from visualizer.session.document import Document, LineSplit
+from visualizer.session.document import Document, LineGrouping
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ FROM_THE_TEXTS = {"lengths"}
 
 
 def opened(*arguments: str) -> Document:
-    return app.open_file(create_parser().parse_args(arguments)).document
+    return app.open_document_from_options(create_parser().parse_args(arguments)).document
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
@@ -71,20 +71,20 @@ def test_every_field_of_a_document_has_an_option() -> None:
         ("--temperature 0.5", "temperature", 0.5),
         ("--normalisation naive", "normalisation", NormalisationKind.NAIVE_SOFTMAX),
         ("--mask none", "mask", MaskKind.NONE),
-        ("--route after", "route", MaskRoute.AFTER),
+        ("--route after", "route", MaskPlacement.AFTER),
         ("--position sinusoidal", "position", PositionKind.SINUSOIDAL),
         ("--position alibi", "position", PositionKind.ALIBI),
         ("--bias", "bias", True),
         ("--no-output-projection", "output_projection", False),
         ("--tokenizer characters", "tokenizer", TokenizerKind.CHARACTERS),
-        ("--lines apart", "lines", LineSplit.APART),
+        ("--lines apart", "lines", LineGrouping.APART),
     ],
 )
 def test_an_option_sets_its_setting_and_no_other(options: str, field: str, value: object) -> None:
     made = build_document(create_parser().parse_args(options.split()))
-    assert made.get(field) is value or made.get(field) == value
-    assert type(made.get(field)) is type(value)
-    assert made == Document().set(field, value)
+    assert made.get_setting(field) is value or made.get_setting(field) == value
+    assert type(made.get_setting(field)) is type(value)
+    assert made == Document().with_setting(field, value)
 
 
 def test_settings_that_need_another_act_with_it() -> None:
@@ -108,7 +108,7 @@ def test_own_vectors_are_those_of_a_file(tmp_path: Path) -> None:
     vectors = np.arange(8.0).reshape(2, 4)
     np.save(path, vectors)
     made = opened("--vectors", str(path))
-    assert made.spec.own_input == NumberMatrix.of(vectors)
+    assert made.spec.own_input == NumberMatrix.from_array(vectors)
     assert (made.spec.d_in, made.tokens()) == (4, (("1", "2"),))
     assert opened("--vectors", str(path), "--text", "a b").tokens() == (("a", "b"),)
     assert app.main(["--vectors", str(path), "--export", str(tmp_path / "a.npz")]) == 0
@@ -122,7 +122,7 @@ def test_own_weights_are_those_of_a_file(tmp_path: Path) -> None:
     np.savez(path, **weights)  # type: ignore[arg-type]
     made = opened("--weights", str(path))
     assert made.spec.own_weights == tuple(
-        (name, NumberMatrix.of(weights[name])) for name in ("W_query", "W_output")
+        (name, NumberMatrix.from_array(weights[name])) for name in ("W_query", "W_output")
     )
     assert (made.spec.d_in, made.spec.d_out, made.spec.heads) == (3, 4, 2)
 
@@ -153,5 +153,5 @@ def test_an_own_mask_is_that_of_a_file(name: str, tmp_path: Path) -> None:
     else:
         np.savetxt(tmp_path / name, cells, fmt="%d")
     made = opened("--own-mask", str(tmp_path / name), "--kept", str(tmp_path / name))
-    assert (made.spec.mask, made.spec.own_mask) == (MaskKind.OWN, BooleanMatrix.of(cells))
-    assert made.spec.own_kept == BooleanMatrix.of(cells)
+    assert (made.spec.mask, made.spec.own_mask) == (MaskKind.OWN, BooleanMatrix.from_array(cells))
+    assert made.spec.own_kept == BooleanMatrix.from_array(cells)

@@ -41,7 +41,7 @@ def test_progress_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", terminal)
     progress = ConsoleProgress(is_quiet=False)
-    progress.callback(NASTY)(1, 4)
+    progress.create_file_callback(NASTY)(1, 4)
     assert terminal.getvalue() == f"\rattention-visualizer: {ESCAPED}: 25%"
 
 

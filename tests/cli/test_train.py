@@ -16,7 +16,7 @@ from tests.support.forked_program import ForkedProgram
 from tests.support.started_processes import wait_for_program
 from visualizer.app import main
 from visualizer.attention.spec import Device
-from visualizer.cli.train import TrainingConsoleProgress, build_settings, train_parser
+from visualizer.cli.train import TrainingConsoleProgress, build_settings, create_train_parser
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.language.training_presets import PRESETS
@@ -35,7 +35,7 @@ SMALL = ("--block=8", "--width=8", "--heads=2", "--batch=4", "--size=2000", "--t
 
 
 def test_options_become_settings() -> None:
-    options = train_parser().parse_args(
+    options = create_train_parser().parse_args(
         [
             "poem.txt",
             "--out",
@@ -55,7 +55,9 @@ def test_options_become_settings() -> None:
     assert settings.source.path.endswith("poem.txt")
     assert (settings.model, settings.decay) == (ModelKind.TRANSFORMER, LearningRateDecay.COSINE)
     assert (settings.rate, settings.layers, settings.heads) == (0.01, 3, 2)
-    world = build_settings(train_parser().parse_args(["world", "--out", "x", "--size", "5000"]))
+    world = build_settings(
+        create_train_parser().parse_args(["world", "--out", "x", "--size", "5000"])
+    )
     assert world.source.tokenizer is TokenizerKind.WORDS
     assert world.source.size == 5000
 
@@ -65,9 +67,11 @@ def test_the_settings_of_the_lab_are_those_to_begin_with(preset: TrainingPreset)
     source, usual = preset.settings.source, preset.settings
     named = "poem.txt" if source.kind is CorpusKind.FILE else source.kind
     arguments = [named, "--out", "x", "--preset", preset.name]
-    begun = build_settings(train_parser().parse_args(arguments))
+    begun = build_settings(create_train_parser().parse_args(arguments))
     assert replace(begun, source=replace(begun.source, path="")) == usual
-    longer = build_settings(train_parser().parse_args([*arguments, "--steps", "7", "--seed", "3"]))
+    longer = build_settings(
+        create_train_parser().parse_args([*arguments, "--steps", "7", "--seed", "3"])
+    )
     assert longer == replace(begun, steps=7, seed=3)
 
 
@@ -84,7 +88,7 @@ def test_a_run_is_trained_and_made_longer(
     with (folder / "losses.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [int(row["step"]) for row in rows] == list(range(21))
-    assert RunFolder(folder).snapshots()[-1] == 20
+    assert RunFolder(folder).snapshot_steps()[-1] == 20
 
 
 def test_a_device_that_is_not_available_is_rejected(
@@ -136,7 +140,7 @@ def test_a_signal_ends_it_with_a_checkpoint(
     with (tmp_path / "errors").open("wb") as errors:
         process = start(arguments, errors)
         try:
-            wait_for_program(process, RunFolder(folder).snapshot(8).exists)
+            wait_for_program(process, RunFolder(folder).snapshot_file(8).exists)
             process.send_signal(getattr(signal, name))
             assert process.wait(60) == status
         finally:
@@ -150,13 +154,13 @@ def test_a_window_that_asks_for_the_run_is_given_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = RunFolder(tmp_path / "run")
-    count = TrainingConsoleProgress.report
+    count = TrainingConsoleProgress.report_progress
 
     def ask(self: TrainingConsoleProgress, *said: Any) -> None:
         folder.stop_file.touch()
         count(self, *said)
 
-    monkeypatch.setattr(TrainingConsoleProgress, "report", ask)
+    monkeypatch.setattr(TrainingConsoleProgress, "report_progress", ask)
     assert main(["train", "repeat", "--out", str(folder.path), "--steps=1000000", *SMALL]) == 143
     assert "--resume" in capsys.readouterr().err
     assert folder.checkpoint_file.exists()

@@ -26,11 +26,11 @@ from tests.support.small_trainings import begun, finish
 from visualizer.app import main
 from visualizer.attention.settings import SETTINGS
 from visualizer.attention.stages import STAGE_TABLE
-from visualizer.cli.generate import generate_parser
-from visualizer.cli.model import model_parser
-from visualizer.cli.options import create_parser, lab_parser
-from visualizer.cli.serve import serve_parser
-from visualizer.cli.train import train_parser
+from visualizer.cli.generate import create_generate_parser
+from visualizer.cli.model import create_model_parser
+from visualizer.cli.options import create_lab_parser, create_parser
+from visualizer.cli.serve import create_serve_parser
+from visualizer.cli.train import create_train_parser
 from visualizer.export.formats import FORMATS
 from visualizer.features.head_table.presenter import COLUMNS, RETRIEVAL
 from visualizer.features.lessons.claim_check import PrintedNumbers
@@ -44,7 +44,7 @@ from visualizer.widgets.documentation_pages import (
     INDEX_PAGE,
     find_links,
     heading_anchor,
-    read_pages,
+    read_documentation_pages,
 )
 
 if TYPE_CHECKING:
@@ -210,8 +210,10 @@ def test_no_host_is_known_that_no_link_leads_to() -> None:
 
 
 def test_every_page_is_in_the_index() -> None:
-    assert {page.name for page in read_pages(DOCS)} == {path.name for path in DOCS.glob("*.md")}
-    assert read_pages(DOCS)[0].name == INDEX_PAGE
+    assert {page.name for page in read_documentation_pages(DOCS)} == {
+        path.name for path in DOCS.glob("*.md")
+    }
+    assert read_documentation_pages(DOCS)[0].name == INDEX_PAGE
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
@@ -331,8 +333,9 @@ def options_of(known: argparse.ArgumentParser) -> set[str]:
 
 def test_every_option_that_is_named_is_there() -> None:
     made = (
-        create_parser(), lab_parser(), train_parser(), generate_parser(), model_parser(),
-        serve_parser(),
+        create_parser(), create_lab_parser(), create_train_parser(), create_generate_parser(),
+        create_model_parser(),
+        create_serve_parser(),
     )  # fmt: skip
     parsers = (*made, build_parser(), torchrun_parser())
     known = set[str]().union(*map(options_of, parsers), OPTIONS_OF_OTHER_PROGRAMS)
@@ -394,8 +397,9 @@ def trained(examples: Path, run_folder: Path) -> Path:
 @pytest.mark.slow
 def test_every_command_is_understood(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parsers = {
-        "train": train_parser, "generate": generate_parser, "model": model_parser,
-        "serve": serve_parser,
+        "train": create_train_parser, "generate": create_generate_parser,
+        "model": create_model_parser,
+        "serve": create_serve_parser,
     }  # fmt: skip
     shown = [*commands()]
     for first, *others in shown:

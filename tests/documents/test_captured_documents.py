@@ -28,8 +28,8 @@ def test_captured_attention_is_an_array_of_its_own_type() -> None:
     assert CAPTURED.captured
     assert CAPTURED_A.captured
     assert (own.dtype, of_a.dtype) == (np.float32, np.float64)
-    np.testing.assert_array_equal(own.reshape(2, 2, 2, 3), CAPTURED.captured.array())
-    np.testing.assert_array_equal(of_a.reshape(1, 1, 2, 3), CAPTURED_A.captured.array())
+    np.testing.assert_array_equal(own.reshape(2, 2, 2, 3), CAPTURED.captured.to_array())
+    np.testing.assert_array_equal(of_a.reshape(1, 1, 2, 3), CAPTURED_A.captured.to_array())
 
 
 def test_of_captured_attention_no_numbers_are_recorded_beside_its_own() -> None:

@@ -31,10 +31,10 @@ from visualizer.documents.document_file import (
 )
 from visualizer.documents.schema import SCHEMA_VERSION, UNSAVED_FIELDS, without_unsaved_fields
 from visualizer.errors import InputError
-from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.session.cell_address import Cell, ComparisonSide
 from visualizer.session.comparison_state import Comparison, ComparisonKind
-from visualizer.session.document import Document, LineSplit
-from visualizer.session.timeline import Playhead
+from visualizer.session.document import Document, LineGrouping
+from visualizer.session.timeline import PlaybackState
 from visualizer.session.view import View
 from visualizer.storage.atomic_file import write_atomically
 from visualizer.version import __version__
@@ -46,9 +46,9 @@ NUMBERS = np.array([[0.1, -0.0, 5e-324], [1e308, 2 / 3, -7.25]])
 OWN = Document(
     text="two words",
     spec=AttentionSpec(
-        own_mask=BooleanMatrix.of(np.tri(2, dtype=bool)),
-        own_input=NumberMatrix.of(NUMBERS),
-        own_weights=(("W_query", NumberMatrix.of(NUMBERS.T)),),
+        own_mask=BooleanMatrix.from_array(np.tri(2, dtype=bool)),
+        own_input=NumberMatrix.from_array(NUMBERS),
+        own_weights=(("W_query", NumberMatrix.from_array(NUMBERS.T)),),
     ),
 )
 
@@ -95,7 +95,7 @@ def test_all_of_a_view_lasts_but_the_hand_the_window_and_the_lesson(view: View) 
 
 @pytest.mark.parametrize("number", [-0.0, 5e-324, 0.1, -1000, 1e300])
 def test_a_number_is_exactly_what_it_was(number: float) -> None:
-    document = Document().set("temperature", number)
+    document = Document().with_setting("temperature", number)
     read = opened(document_bytes(document, View())).document.spec.temperature
     assert np.float64(read).tobytes() == np.float64(number).tobytes()
 
@@ -125,15 +125,15 @@ def test_the_file_says_what_it_is_of() -> None:
 
 
 def test_playing_stops_where_it_stands() -> None:
-    view = View(playhead=Playhead(is_playing=True, speed=2.0))
+    view = View(playhead=PlaybackState(is_playing=True, speed=2.0))
     read = opened(document_bytes(OWN, view)).view
-    assert read.playhead == Playhead(is_playing=False, speed=2.0)
+    assert read.playhead == PlaybackState(is_playing=False, speed=2.0)
 
 
 def test_a_comparison_with_nothing_known_is_left_out() -> None:
     view = View(
         comparison=Comparison(ComparisonKind.KEPT),
-        pinned=Cell("weights", (0, 1, 0), part=ComparedSide.CHANGE),
+        pinned=Cell("weights", (0, 1, 0), part=ComparisonSide.CHANGE),
     )
     read = opened(document_bytes(OWN, view)).view
     assert read.comparison is None
@@ -145,7 +145,7 @@ def test_more_than_can_be_read_again_is_not_written() -> None:
         document_bytes(Document(text="x" * (2**24 + 1)), View())
     assert refused.value.field == "save"
     with pytest.raises(InputError, match="contains a number that is too large"):
-        document_bytes(Document().set("seed", 2**63), View())
+        document_bytes(Document().with_setting("seed", 2**63), View())
     with pytest.raises(InputError, match=r"too large, so it was not saved\. Cut fewer edges"):
         document_bytes(Document(text="," * 1_000_000), View())
 
@@ -170,8 +170,10 @@ def test_more_numbers_than_can_be_read_again_are_not_written() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_recorded_numbers_are_those_of_the_run(dtype: str) -> None:
-    document = Document(text="one text\nand three words", lines=LineSplit.APART)
-    document = document.set("dtype", AttentionSpec().dtype.__class__(dtype)).set("bias", True)
+    document = Document(text="one text\nand three words", lines=LineGrouping.APART)
+    document = document.with_setting("dtype", AttentionSpec().dtype.__class__(dtype)).with_setting(
+        "bias", True
+    )
     made = run(document.tokens(), document.spec)
     recorded = opened(document_bytes(document, View(), made)).recorded
     assert recorded
@@ -205,7 +207,9 @@ def test_the_numbers_of_a_come_along() -> None:
 
 
 def test_numbers_are_held_once_while_they_are_written_and_read(tmp_path: Path) -> None:
-    spec = AttentionSpec(heads=1, d_out=1, own_mask=BooleanMatrix.of(np.tri(1_000, dtype=bool)))
+    spec = AttentionSpec(
+        heads=1, d_out=1, own_mask=BooleanMatrix.from_array(np.tri(1_000, dtype=bool))
+    )
     document = Document(text=" ".join(1_000 * ["word"]), spec=spec)
     made, path = run(document.tokens(), document.spec), tmp_path / "a.attention"
     stage = 4 * 1_000 * 1_000

@@ -29,7 +29,7 @@ from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.writers import export_file
 from visualizer.file_opening import read_file, restore_document
 from visualizer.language.tokenizers import TokenizerKind
-from visualizer.session.document import Document, LineSplit
+from visualizer.session.document import Document, LineGrouping
 from visualizer.session.export_snapshot import ExportSnapshot
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_document
@@ -78,8 +78,8 @@ def computable(draw: st.DrawFn) -> Document:
     count = draw(st.integers(1, 4))
     text = " ".join(draw(st.lists(words, min_size=count, max_size=count)))
     document = Document(text, draw(st.sampled_from(TokenizerKind)))
-    lines = LineSplit.TOGETHER if "\u2028" in text else draw(st.sampled_from(LineSplit))
-    document = document.set("lines", lines)
+    lines = LineGrouping.TOGETHER if "\u2028" in text else draw(st.sampled_from(LineGrouping))
+    document = document.with_setting("lines", lines)
     tokens = document.max_text_tokens
     return Document(text, document.tokenizer, lines, draw(specs(tokens)))
 
@@ -115,7 +115,7 @@ def test_a_notebook_and_the_command_line_open_them(
 def test_options_change_what_was_opened(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, target = exported(tmp_path, ".npz", PLAIN), tmp_path / "b.json"
     assert app.main([str(path), "--seed", "7", "--export", str(target), "--quiet"]) == 0
-    assert opened(target).document == PLAIN.set("seed", 7)
+    assert opened(target).document == PLAIN.with_setting("seed", 7)
     assert capsys.readouterr().err == ""  # no notice, because different numbers were requested
 
 

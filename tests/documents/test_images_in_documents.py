@@ -84,7 +84,7 @@ def test_an_image_that_is_not_chosen_yet_is_kept() -> None:
 
 
 def test_of_undo_the_pixels_count() -> None:
-    captured = CapturedAttention.of("a", np.zeros((1, 1, 3, 3), np.float32))
+    captured = CapturedAttention.from_array("a", np.zeros((1, 1, 3, 3), np.float32))
     with_image = replace(captured, patches=PATCHES)
     sizes = [sum(map(len, each.buffers())) for each in (captured, with_image)]
     assert sizes[1] - sizes[0] == len(PATCHES.pixels)
@@ -92,10 +92,14 @@ def test_of_undo_the_pixels_count() -> None:
 
 def test_another_vision_model_reads_the_same_image() -> None:
     other = replace(SOURCE, folder="/models/other", image=ImageFile())
-    assert switch_to_model(SEEN, OpenedModelSource(other, "", None)).document.get("image") == IMAGE
+    assert (
+        switch_to_model(SEEN, OpenedModelSource(other, "", None)).document.get_setting("image")
+        == IMAGE
+    )
     text_model = replace(other, image=None)
     assert (
-        switch_to_model(SEEN, OpenedModelSource(text_model, "", None)).document.get("image") is None
+        switch_to_model(SEEN, OpenedModelSource(text_model, "", None)).document.get_setting("image")
+        is None
     )
 
 

@@ -135,7 +135,7 @@ def test_what_another_program_works_on_is_not(
 def test_the_newest_is_first(tmp_path: Path) -> None:
     keepers = [RecoveryFile(tmp_path) for _ in range(3)]
     for number, keeper in enumerate(keepers):
-        keeper.write(PLAIN.set("text", str(number)), View())
+        keeper.write(PLAIN.with_setting("text", str(number)), View())
     kept = {path: path.read_bytes() for path in tmp_path.glob("*.recovery")}
     for keeper in keepers:
         keeper.close()

@@ -11,7 +11,7 @@ from hypothesis import given
 from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples
 from tests.support.small_runs import a_run
-from visualizer.attention.spec import BlockKind
+from visualizer.attention.spec import TransformerBlockKind
 from visualizer.explanations.dependent_cells import dependent_cells
 from visualizer.explanations.explain import explain
 from visualizer.session.cell_address import Cell
@@ -27,7 +27,7 @@ def reads(trace: Trace, reader: Cell, cell: Cell) -> bool:
     for group in explain(trace, reader.stage, (*leading, *reader.place)).groups:
         for factor in group.factors:
             if factor.name == cell.stage:
-                sources = (factor.source(at) for at in range(len(group.terms)))
+                sources = (factor.source_index(at) for at in range(len(group.products)))
                 if any(source == index for source in sources):
                     return True
     return False
@@ -70,7 +70,7 @@ def test_every_number_of_a_module_says_where_it_goes(cell: Cell, words: list[str
 
 
 def test_the_residual_stream_goes_to_the_norm_and_to_the_sum() -> None:
-    trace = a_run(d_in=4, d_out=4, block=BlockKind.PRE_NORM).trace
+    trace = a_run(d_in=4, d_out=4, block=TransformerBlockKind.PRE_NORM).trace
     words = [one.words for one in dependent_cells(trace, (), Cell("residual", (2, 1)))]
     assert words[0].startswith("row 3 of ")
     assert len(words) == 2

@@ -18,7 +18,7 @@ from visualizer.attention.spec import (
     AttentionSpec,
     BooleanMatrix,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
 )
 from visualizer.explanations.cell_terms import CombinationRule, Explanation
@@ -57,7 +57,7 @@ def test_every_factor_is_where_it_says(case: Case) -> None:
         for group in explanation.groups:
             for factor in (factor for factor in group.factors if factor.name):
                 for term, read in enumerate(factor.read):
-                    there = float(trace.read(factor.name, factor.source(term)))
+                    there = float(trace.read(factor.name, factor.source_index(term)))
                     assert read == there or (np.isnan(read) and np.isnan(there))
 
 
@@ -68,9 +68,9 @@ def test_a_plain_row_is_told_with_its_numbers() -> None:
     (factor,) = group.factors
     assert explanation.rule is CombinationRule.SHARE
     assert (factor.name, factor.index) == ("masked", (0, 1, None))
-    assert factor.source(4) == (0, 1, 4)
+    assert factor.source_index(4) == (0, 1, 4)
     assert (factor.form, factor.shift) == ("exp({})", 0.0)
-    assert group.terms[2:].tolist() == [0, 0, 0, 0]
+    assert group.products[2:].tolist() == [0, 0, 0, 0]
     scores = trace.read("masked", (0, 1)).astype(np.float64)
     assert explanation.terms.tolist() == pytest.approx(np.exp(scores).tolist())
 
@@ -118,11 +118,13 @@ def test_the_naive_softmax_overflows_in_its_terms_too() -> None:
 
 
 def test_a_row_that_may_read_nothing_shares_out_nothing() -> None:
-    nothing = BooleanMatrix.of(np.zeros((6, 6)))
+    nothing = BooleanMatrix.from_array(np.zeros((6, 6)))
     for normalisation in NormalisationKind:
         spec = AttentionSpec(mask=MaskKind.OWN, own_mask=nothing, normalisation=normalisation)
         divides = normalisation is NormalisationKind.SUM
-        spec = replace(spec, route=MaskRoute.AFTER_RENORMALISED if divides else MaskRoute.BEFORE)
+        spec = replace(
+            spec, route=MaskPlacement.AFTER_RENORMALISED if divides else MaskPlacement.BEFORE
+        )
         explanation = explain(run(TEXT, spec).trace, "weights", (0, 0, 0))
         assert explanation.is_empty
         assert result_of(explanation) == explanation.value == 0

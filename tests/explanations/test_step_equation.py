@@ -15,22 +15,22 @@ from tests.support.examples import examples
 from tests.support.shown_arithmetic import evaluate_text
 from tests.support.small_runs import a_run
 from visualizer.attention.spec import (
-    BlockKind,
     BooleanMatrix,
     DropoutMode,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     PositionKind,
     Projection,
     ScaleKind,
+    TransformerBlockKind,
 )
 from visualizer.explanations.cell_terms import (
     MAX_SHOWN_TERMS,
     EquationPart,
 )
 from visualizer.explanations.explain import Equation, cell_equation, equation, explain
-from visualizer.explanations.step_context import MAX_SHOWN_NUMBERS, format_trimmed
+from visualizer.explanations.step_context import MAX_SHOWN_NUMBERS, format_trimmed_number
 from visualizer.format import format_number
 from visualizer.session.timeline import caption_cell
 
@@ -59,7 +59,7 @@ def test_every_line_adds_up(case: Case) -> None:
             shown, made = line(said), explained(said)
             told = "".join(part.text for part in shown.parts)
             assert shown == line(said)
-            assert shown.plain.startswith(f"{shown.left} = {told}")
+            assert shown.plain_text.startswith(f"{shown.left} = {told}")
             if not shown.result:
                 assert "more" not in told
                 assert format_number(made.value) in told or (
@@ -158,19 +158,19 @@ BARE = {"projection": Projection.NONE, "heads": 1}
     ],
 )  # fmt: skip
 def test_a_cell_is_one_line(stage: str, column: int, fields: dict[str, Any], plain: str) -> None:
-    assert equation(a_run(**fields), (), cell(stage, 1, column), 0).plain == plain
+    assert equation(a_run(**fields), (), cell(stage, 1, column), 0).plain_text == plain
 
 
 def test_what_is_dropped_and_what_is_kept() -> None:
-    kept = BooleanMatrix.of(np.tri(6)[::-1])
+    kept = BooleanMatrix.from_array(np.tri(6)[::-1])
     run = a_run(dropout=0.5, own_kept=kept)
-    lines = [equation(run, (), cell("dropped", 5, key), 0).plain for key in (0, 1)]
+    lines = [equation(run, (), cell("dropped", 5, key), 0).plain_text for key in (0, 1)]
     assert lines == [
         "weight after dropout = 0.1649 × 2 = 0.3298",
         "weight after dropout = 0 in place of 0.1726, because it is dropped",
     ]
     assert (
-        equation(run, (), cell("dropped", 0, 5), 0).plain
+        equation(run, (), cell("dropped", 0, 5), 0).plain_text
         == "weight after dropout = 0.0000 × 2 = 0.0000"
     )
 
@@ -196,22 +196,24 @@ def test_numbers_that_were_read_are_lit_and_the_rest_is_not() -> None:
 def test_of_a_long_row_four_terms_are_written_and_the_chosen_is_among_them() -> None:
     run = a_run(" ".join(f"w{at}" for at in range(70)), mask=MaskKind.NONE)
     largest = int(run.trace.read("weights", (0, 3)).argmax())
-    most = equation(run, (), cell("weights", 3, largest), 0).plain.split(" ÷ ")[0]
+    most = equation(run, (), cell("weights", 3, largest), 0).plain_text.split(" ÷ ")[0]
     for key in range(70):
         shown = equation(run, (), cell("weights", 3, key), 0)
-        assert shown.plain.count("exp(") == 1 + MAX_SHOWN_TERMS
-        over, below = shown.plain.split(" ÷ ")
+        assert shown.plain_text.count("exp(") == 1 + MAX_SHOWN_TERMS
+        over, below = shown.plain_text.split(" ÷ ")
         assert over.removeprefix("weight = ") in below
         assert most.removeprefix("weight = ") in below
         assert below.endswith(f"({70 - MAX_SHOWN_TERMS} more)) = {shown.result}")
-    assert "(60 more)" in equation(a_run(d_in=64), (), whole(a_run(d_in=64), "queries"), 0).plain
+    assert (
+        "(60 more)" in equation(a_run(d_in=64), (), whole(a_run(d_in=64), "queries"), 0).plain_text
+    )
 
 
-@pytest.mark.parametrize("route", [MaskRoute.BEFORE, MaskRoute.AFTER_RENORMALISED])
-def test_a_row_that_may_read_nothing_shares_nothing_out(route: MaskRoute) -> None:
-    nothing = BooleanMatrix.of(np.array([[0, 0], [1, 1]]))
+@pytest.mark.parametrize("route", [MaskPlacement.BEFORE, MaskPlacement.AFTER_RENORMALISED])
+def test_a_row_that_may_read_nothing_shares_nothing_out(route: MaskPlacement) -> None:
+    nothing = BooleanMatrix.from_array(np.array([[0, 0], [1, 1]]))
     run = a_run("a b", mask=MaskKind.OWN, own_mask=nothing, route=route, mode=DropoutMode.EVAL)
-    told = equation(run, (), row(run, "weights", 0), 0).plain
+    told = equation(run, (), row(run, "weights", 0), 0).plain_text
     assert told == "weight = 0, because the row is empty"
     assert equation(run, (), row(run, "context", 0), 0).result == "0.0000"
 
@@ -221,28 +223,30 @@ def test_what_softmax_subtracts_is_written_where_it_must() -> None:
     hot = equation(a_run("a b", temperature=0.001, **fields), (), cell("weights", 0, 0), 0)
     largest = hot.parts[1].text
     assert float(largest) > 88
-    assert hot.plain.startswith(
-        f"weight = exp({largest} − {format_trimmed(float(largest))}) ÷ exp("
+    assert hot.plain_text.startswith(
+        f"weight = exp({largest} − {format_trimmed_number(float(largest))}) ÷ exp("
     )
     warm = equation(a_run("a b", **fields), (), cell("weights", 0, 0), 0)
-    assert re.match(r"weight = exp\([−\d.]+\) ÷ \(exp\([−\d.]+\) \+ exp", warm.plain)
+    assert re.match(r"weight = exp\([−\d.]+\) ÷ \(exp\([−\d.]+\) \+ exp", warm.plain_text)
     naive = a_run("a b", normalisation=NormalisationKind.NAIVE_SOFTMAX, temperature=0.001, **fields)
-    assert " − " not in equation(naive, (), cell("weights", 0, 0), 0).plain
+    assert " − " not in equation(naive, (), cell("weights", 0, 0), 0).plain_text
 
 
 def test_numbers_that_overflow_are_written_as_what_they_are() -> None:
     run = a_run(normalisation=NormalisationKind.NAIVE_SOFTMAX, temperature=1e-4, mask=MaskKind.NONE)
     row_ = int(np.isnan(run.trace.read("weights", (0,))).any(axis=1).argmax())
-    assert equation(run, (), cell("weights", row_, 1), 0).plain.endswith("= NaN")
+    assert equation(run, (), cell("weights", row_, 1), 0).plain_text.endswith("= NaN")
 
 
 @pytest.mark.parametrize("stage", ["normed", "normed_attended"])
 def test_a_layer_norm_subtracts_the_mean(stage: str) -> None:
-    run = a_run("Your journey starts", block=BlockKind.PRE_NORM, d_in=3, d_out=3, heads=1)
+    run = a_run(
+        "Your journey starts", block=TransformerBlockKind.PRE_NORM, d_in=3, d_out=3, heads=1
+    )
     made = explain(run.trace, stage, (1, 0))
     shown = cell_equation(run.trace, made)
-    mean = format_trimmed(float(run.trace.read(made.stage.reads[0], (1,)).mean()))
-    assert f" − {mean}) ÷ " in shown.plain
+    mean = format_trimmed_number(float(run.trace.read(made.stage.reads[0], (1,)).mean()))
+    assert f" − {mean}) ÷ " in shown.plain_text
     assert evaluate_text("".join(part.text for part in shown.parts)) == pytest.approx(
         made.value, abs=2e-3
     )

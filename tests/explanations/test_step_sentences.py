@@ -21,7 +21,7 @@ from visualizer.attention.spec import (
     BooleanMatrix,
     HeadArrangement,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     NumberMatrix,
     PositionKind,
@@ -30,8 +30,8 @@ from visualizer.attention.spec import (
 )
 from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import describe_step
-from visualizer.explanations.step_context import LargestValue, format_trimmed, format_vector
-from visualizer.format import format_number, format_share, shorten
+from visualizer.explanations.step_context import LargestValue, format_trimmed_number, format_vector
+from visualizer.format import format_number, format_percentage, shorten
 from visualizer.language.tokenizers import visible_token
 from visualizer.session.timeline import Step
 
@@ -78,7 +78,7 @@ class Said:
         return self.matrix(stage or self.step.stage)[self.step.rows.start : self.step.rows.stop]
 
     def allowed(self) -> np.ndarray:
-        cells = allowed(self.run.trace.spec, self.run.trace.tokens, self.step.stage)
+        cells = allowed(self.run.trace.spec, self.run.trace.query_count, self.step.stage)
         cells = cells[self.text, 0] if cells.ndim > 2 else cells
         return cells[self.step.rows.start : self.step.rows.stop]
 
@@ -215,14 +215,16 @@ def written_of(said: Said) -> set[str]:
     sums = [numbers.sum(axis=1) for numbers in read if np.isfinite(numbers).all()]
     values = np.concatenate([values, *sums, said.unpadded.mean(axis=0)])
     factor = 1 / (1 - spec.dropout)
-    sizes = {spec.d_in, spec.d_head, spec.width, spec.heads, spec.window - 1}
+    sizes = {spec.d_in, spec.d_head, spec.concatenated_head_width, spec.heads, spec.window - 1}
     found = {f"{size:,}" for size in sizes}
-    found |= {str(at + 1) for at in range(max(run_size(said), spec.width, spec.d_in))}
+    found |= {
+        str(at + 1) for at in range(max(run_size(said), spec.concatenated_head_width, spec.d_in))
+    }
     found |= {str(count) for count in range(run_size(said) ** 2 + 1)}
     found |= {
-        format_trimmed(spec.divisor),
-        format_trimmed(spec.temperature),
-        *(map(format_trimmed, spec.alibi_slopes) if stage.name == "bias" else ()),
+        format_trimmed_number(spec.divisor),
+        format_trimmed_number(spec.temperature),
+        *(map(format_trimmed_number, spec.alibi_slopes) if stage.name == "bias" else ()),
         f"{factor:.4g}",
         "0",
         "1",
@@ -232,11 +234,11 @@ def written_of(said: Said) -> set[str]:
         found |= {
             format_number(value),
             format_number(value, 2),
-            format_trimmed(value),
+            format_trimmed_number(value),
             format_number(round(value, 2), 2),
         }
         if 0 <= value <= 1:
-            found |= set(NUMBER.findall(format_share(value)))
+            found |= set(NUMBER.findall(format_percentage(value)))
     return found | {"∞", "−∞"} | ({"0.1"} if "less than 0.1%" in said.marked else set())
 
 
@@ -291,7 +293,7 @@ def assert_masked(said: Said, told: str) -> None:
         assert bool(re.search(r"may attend to (all|both|the only)", told)) == (may == count)
     sums = re.search(r"sums to (\S+)\.$", told)
     if sums:
-        assert sums[1] == format_trimmed(float(said.rows()[0].sum()))
+        assert sums[1] == format_trimmed_number(float(said.rows()[0].sum()))
 
 
 def assert_shared_out(said: Said, told: str) -> None:
@@ -317,7 +319,7 @@ def assert_shared_out(said: Said, told: str) -> None:
         is_alone = Near(weights) == 1 and 0.5 < weights.max() < 1
         assert ("most of the weight" in told) == is_alone or "nearly" in told
     if "nearly" not in told:
-        assert format_share(float(weights.max())) in told
+        assert format_percentage(float(weights.max())) in told
     more = re.search(r"and (\d+) others?\.$", told)
     assert int(more[1] if more else 0) == Near(weights, less=1)
 
@@ -331,7 +333,7 @@ def assert_average(said: Said, told: str) -> None:
     else:
         counts = f"{len(keys)} of ", f" {len(keys)} keys", "both keys" if len(keys) == 2 else "none"
         assert any(count in told for count in counts)
-        assert f"with weight {format_share(1 / len(keys))}." in told
+        assert f"with weight {format_percentage(1 / len(keys))}." in told
 
 
 def assert_dropped(said: Said, told: str) -> None:
@@ -351,7 +353,7 @@ def assert_dropped(said: Said, told: str) -> None:
         assert (found[1] == "keeps") == (lost == 0)
     sums = re.search(r"sums to (\S+)\.$", told)
     if sums:
-        assert sums[1] == format_trimmed(float(dropped.sum()))
+        assert sums[1] == format_trimmed_number(float(dropped.sum()))
 
 
 def assert_mixed(said: Said, told: str) -> None:
@@ -374,7 +376,9 @@ def assert_mixed(said: Said, told: str) -> None:
     assert said.bold == [said.words[said.step.rows[0]], *named]
     are_shares = bool((weights >= 0).all() and (weights <= 1).all())
     for at in order:
-        assert (format_share(weights[at]) if are_shares else format_trimmed(weights[at])) in told
+        assert (
+            format_percentage(weights[at]) if are_shares else format_trimmed_number(weights[at])
+        ) in told
     more = re.search(r"of (\d+) others?", told)
     assert int(more[1] if more else 0) == max(0, len(keys) - 2)
     if len(keys) > 2:
@@ -470,12 +474,12 @@ def test_what_is_said_of_a_stage_is_true(case: Case) -> None:
             assert int(taken[1]) == there - np.count_nonzero(numbers)
         if read_most := re.search(r"(?:most attention|same weight), ([^,;]*?)(?: each)?\.$", told):
             means = said.unpadded.mean(axis=0, dtype=np.float64)
-            assert read_most[1] == format_share(float(means.max()))
+            assert read_most[1] == format_percentage(float(means.max()))
             most = [said.words[int(means.argmax())]]
             assert said.bold == most or (not said.bold and Near(means) == len(means))
         if sums := re.search(r"row sums are now between (\S+) and (\S+)\.$", told):
-            assert sums[1] == format_trimmed(float(numbers.sum(axis=1).min()))
-            assert sums[2] == format_trimmed(float(numbers.sum(axis=1).max()))
+            assert sums[1] == format_trimmed_number(float(numbers.sum(axis=1).min()))
+            assert sums[2] == format_trimmed_number(float(numbers.sum(axis=1).max()))
         if nothing := re.search(r"but (\d+) rows? ha", told):
             empty = (
                 said.rows("zeroed")
@@ -572,8 +576,11 @@ def test_a_cell_is_told_as_in_its_pane_and_with_its_head() -> None:
 
 # Each line of the golden file: settings joined by commas | text | stage and row | sentence.
 GOLDEN = (Path(__file__).parents[1] / "golden" / "sentences.txt").read_text(encoding="utf-8")
-EVERYTHING, NOTHING = BooleanMatrix.of(np.ones((6, 6))), BooleanMatrix.of(np.zeros((6, 6)))
-SECOND_ROW = BooleanMatrix.of(np.array([[0, 0], [1, 1]]))
+EVERYTHING, NOTHING = (
+    BooleanMatrix.from_array(np.ones((6, 6))),
+    BooleanMatrix.from_array(np.zeros((6, 6))),
+)
+SECOND_ROW = BooleanMatrix.from_array(np.array([[0, 0], [1, 1]]))
 SETTINGS: dict[str, dict[str, Any]] = {
     "default": {},
     "half": {"dropout": 0.5},
@@ -586,7 +593,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "window": {"mask": MaskKind.WINDOW},
     "one": {"window": 1},
     "two": {"window": 2},
-    "late": {"route": MaskRoute.AFTER_RENORMALISED},
+    "late": {"route": MaskPlacement.AFTER_RENORMALISED},
     "uniform": {"normalisation": NormalisationKind.UNIFORM},
     "overflow": {
         "normalisation": NormalisationKind.NAIVE_SOFTMAX,
@@ -683,14 +690,14 @@ def test_a_vector_is_short(numbers: list[float], written: str) -> None:
 def test_what_differs_by_rounding_is_alike() -> None:
     largest = LargestValue.of(np.array([0.1 + 0.2, 0.3, 0.2]))
     assert largest
-    assert (largest.occurrences, largest.is_shared, largest.is_constant) == (2, True, False)
+    assert (largest.occurrences, largest.is_tied, largest.is_constant) == (2, True, False)
     assert LargestValue.of(np.array([1.0, -np.inf])) is None
 
 
-@pytest.mark.parametrize("route", [MaskRoute.AFTER, MaskRoute.AFTER_RENORMALISED])
-def test_scores_that_cancel_leave_a_row_without_a_sum(route: MaskRoute) -> None:
+@pytest.mark.parametrize("route", [MaskPlacement.AFTER, MaskPlacement.AFTER_RENORMALISED])
+def test_scores_that_cancel_leave_a_row_without_a_sum(route: MaskPlacement) -> None:
     """Divided by their sum of 0, they become ∞ and −∞."""
-    opposite = NumberMatrix.of(np.array([[1.0, 0.0], [-1.0, 0.0]]))
+    opposite = NumberMatrix.from_array(np.array([[1.0, 0.0], [-1.0, 0.0]]))
     run = a_run(
         "up down",
         d_in=2,

@@ -18,10 +18,10 @@ from visualizer.documents.document_file import document_bytes
 from visualizer.documents.open_document import open_document
 from visualizer.errors import InputError
 from visualizer.export.data.data_writers import write_safetensors
-from visualizer.export.figure_settings import FigureExtent, FigureSettings, FilmSettings
+from visualizer.export.figure_settings import AnimationSettings, FigureExtent, FigureSettings
 from visualizer.export.figures.document_attachment import MAX_ATTACHED_BYTES, document_to_attach
-from visualizer.export.figures.figure_page import figure_content
-from visualizer.export.films.film_layout import lay_out_film
+from visualizer.export.figures.figure_page import create_figure_content
+from visualizer.export.films.film_layout import lay_out_animation
 from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.export.writers import export_file
 from visualizer.heatmap import colour_mapping
@@ -60,13 +60,13 @@ def shot(**fields: object) -> ExportSnapshot:
 
 @pytest.mark.parametrize("extent", FigureExtent)
 def test_a_figure_has_the_layer_that_is_viewed(extent: FigureExtent) -> None:
-    figure = figure_content(
+    figure = create_figure_content(
         shot(layer=1, pinned=Cell("weights", (1, 2, 4))), FigureSettings(extent=extent)
     )
     assert figure.caption.startswith(CAPTION)
     for heatmap in figure.board.heatmaps:
         assert heatmap.head is not None
-        np.testing.assert_array_equal(heatmap.values, elsewhere().array()[1, heatmap.head])
+        np.testing.assert_array_equal(heatmap.values, elsewhere().to_array()[1, heatmap.head])
         assert (heatmap.rows.labels, heatmap.columns.labels) == (QUERIES, KEYS)
     is_flow = extent is FigureExtent.FLOW
     alone = is_flow or extent in {FigureExtent.PANEL, FigureExtent.HEAD, FigureExtent.CELLS}
@@ -76,12 +76,15 @@ def test_a_figure_has_the_layer_that_is_viewed(extent: FigureExtent) -> None:
 def test_an_image_is_written_with_its_caption(tmp_path: Path) -> None:
     export_file(tmp_path / "a.png", shot(spread=True), FigureSettings())
     image = QImage(str(tmp_path / "a.png"))
-    assert image.text("Description") == figure_content(shot(spread=True), FigureSettings()).caption
+    assert (
+        image.text("Description")
+        == create_figure_content(shot(spread=True), FigureSettings()).caption
+    )
     assert min(image.width(), image.height()) > 200
 
 
 def test_the_layers_side_by_side_have_their_names() -> None:
-    heatmaps = figure_content(shot(spread=True), FigureSettings()).board.heatmaps
+    heatmaps = create_figure_content(shot(spread=True), FigureSettings()).board.heatmaps
     assert [heatmap.label for heatmap in heatmaps] == ["Layer 1", "Layer 2"]
 
 
@@ -92,7 +95,7 @@ def test_a_figure_opens_as_what_it_is_an_image_of(suffix: str, tmp_path: Path) -
     saved = open_document(path)
     assert saved.document.captured
     assert (saved.document.captured.display_name, saved.view.layer) == ("layer 2 of attn.npz", 0)
-    np.testing.assert_array_equal(saved.document.captured.array(), elsewhere().array()[1:])
+    np.testing.assert_array_equal(saved.document.captured.to_array(), elsewhere().to_array()[1:])
     for whole, layer, settings in (
         (shot(layer=1), 1, FigureSettings(has_all_layers=True)),
         (shot(spread=True), 0, FigureSettings()),
@@ -107,12 +110,14 @@ def test_a_figure_of_a_layer_keeps_the_range_that_all_layers_share(tmp_path: Pat
     export_file(tmp_path / "a.png", shot(layer=1, colouring=shared), FigureSettings())
     saved = open_document(tmp_path / "a.png")
     largest = float(replayed().trace.read("weights").max())
-    assert saved.view.colouring.ends("weights") == pytest.approx((0, largest))
+    assert saved.view.colouring.entered_limits("weights") == pytest.approx((0, largest))
 
 
 def test_a_figure_does_not_embed_attention_of_any_size() -> None:
     large = Document(
-        captured=CapturedAttention.of("a.npy", np.ones((1, 1, 1, MAX_ATTACHED_BYTES // 8 + 1)))
+        captured=CapturedAttention.from_array(
+            "a.npy", np.ones((1, 1, 1, MAX_ATTACHED_BYTES // 8 + 1))
+        )
     )
     assert document_to_attach(ExportSnapshot(large, View(), replayed()), FigureSettings()) == b""
     view = View(comparison=Comparison(ComparisonKind.KEPT, document=large))
@@ -136,11 +141,13 @@ def test_an_animation_shows_a_query_per_frame(suffix: str, tmp_path: Path) -> No
     ("grain", "frames"), [(StepSize.STAGE, 1), (StepSize.ROW, 3), (StepSize.CELL, 15)]
 )
 def test_an_animation_goes_by_stage_by_query_or_by_cell(grain: StepSize, frames: int) -> None:
-    animation = lay_out_film(shot(layer=1), FigureSettings(film=FilmSettings(grain=grain)))
+    animation = lay_out_animation(
+        shot(layer=1), FigureSettings(film=AnimationSettings(grain=grain))
+    )
     assert len(animation) == frames
     assert animation.film.stages == ("weights",)
-    shape = animation.pixels(0).shape
-    assert {animation.pixels(frame).shape for frame in range(frames)} == {shape}
+    shape = animation.frame_pixels(0).shape
+    assert {animation.frame_pixels(frame).shape for frame in range(frames)} == {shape}
 
 
 # ------------------------------------------------------------------------------------- as a page
@@ -157,7 +164,7 @@ def test_a_page_has_queries_keys_and_numbers_of_all_layers() -> None:
         assert tables[panel["rows"]["labels"]] == list(QUERIES)
         assert tables[panel["columns"]["labels"]] == list(KEYS)
         assert panel["columns"]["isToken"]
-        np.testing.assert_array_equal(values, elsewhere().array()[layer, 0])
+        np.testing.assert_array_equal(values, elsewhere().to_array()[layer, 0])
         np.testing.assert_array_equal(entries, colour_mapping.colour_indices(shown.heatmaps[layer]))
 
 
@@ -176,7 +183,7 @@ def test_a_browser_names_queries_and_keys_and_lights_up_both(tmp_path: Path) -> 
     )
     assert said == []
     words, shape, bands, lit = seen
-    value = f"{elsewhere().array()[1, 1, 2, 3]:.4f}"
+    value = f"{elsewhere().to_array()[1, 1, 2, 3]:.4f}"
     assert words.startswith("Weights, head 2: query 3 “猫”, key 4 “=1+1”")
     assert value in words
     assert (shape, bands) == ([3, 5], 4)
@@ -208,7 +215,7 @@ def test_a_document_of_it_is_opened_again(tmp_path: Path) -> None:
     assert (saved.view.layer, saved.view.heads) == (1, frozenset({1}))
     assert saved.recorded is None
     again = compute(saved.document, None)
-    np.testing.assert_array_equal(again.trace.read("weights"), elsewhere().array())
+    np.testing.assert_array_equal(again.trace.read("weights"), elsewhere().to_array())
 
 
 def test_there_are_no_weights_to_write() -> None:

@@ -21,14 +21,14 @@ from tests.support.window_input import PATIENCE_MS
 from visualizer.export import export_controller, writers
 from visualizer.export.figure_settings import FigureSettings, FigureTheme
 from visualizer.export.figures import rasterization
-from visualizer.export.figures.figure_page import figure_content, lay_out_page
-from visualizer.export.figures.png_writer import save_image
+from visualizer.export.figures.figure_page import create_figure_content, lay_out_page
+from visualizer.export.figures.png_writer import save_png_image
 from visualizer.export.figures.rasterization import MAX_SIDE_PX, render_page
-from visualizer.export.formats import FORMATS, FormatKind, add_suffix, format_of, list_suffixes
+from visualizer.export.formats import FORMATS, FormatKind, add_suffix, format_of_file, list_suffixes
 from visualizer.export.progress_controller import CLOSING_NOTICE
 from visualizer.export.writers import WRITERS, export_file
 from visualizer.heatmap.board import Board
-from visualizer.session.computation_caption import describe_number_origin
+from visualizer.session.computation_caption import describe_value_origin
 from visualizer.widgets.theme import DARK
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def test_an_image_works_without_extras(hand: Hand, answer: Answer, tmp_path: Pat
     assert image.pixelColor(0, 0).name() == "#ffffff"
     run = hand.window.workspace.run
     assert run
-    assert image.text("Description") == describe_number_origin(run)
+    assert image.text("Description") == describe_value_origin(run)
     assert hand.window.statusBar().currentMessage() == f"Exported to {tmp_path / 'attention.png'}"
 
 
@@ -343,7 +343,7 @@ def test_closing_waits_for_what_is_being_written(
     assert hand.window.statusBar().currentMessage() == f"{CLOSING_NOTICE}."
     hand.type_sentence("it lives")
     hand.settle()
-    hand.window.controllers.document_controller.abandon()
+    hand.window.controllers.document_controller.discard_unsaved_changes()
     slow.passes.set()
     hand.until(lambda: not hand.window.isVisible())
     assert not QImage(str(tmp_path / "a.png")).isNull()
@@ -379,7 +379,7 @@ def test_closing_does_not_hide_an_error(
 def page(hand: Hand, figure_settings: FigureSettings) -> FigurePage:
     snapshot = hand.window.workspace.snapshot
     assert snapshot
-    return lay_out_page(figure_content(snapshot, figure_settings), figure_settings)
+    return lay_out_page(create_figure_content(snapshot, figure_settings), figure_settings)
 
 
 def test_an_image_has_its_size_and_can_be_read_back(hand: Hand) -> None:
@@ -387,7 +387,7 @@ def test_an_image_has_its_size_and_can_be_read_back(hand: Hand) -> None:
     image = render_page(made, 300)
     assert image.dotsPerMeterX() == image.dotsPerMeterY() == round(300 / 0.0254)
     file = io.BytesIO()
-    save_image(image, file)
+    save_png_image(image, file)
     back = QImage.fromData(QByteArray(file.getvalue()))
     assert back.size() == image.size()
     assert back.convertToFormat(image.format()) == image
@@ -410,7 +410,7 @@ def test_an_image_is_as_wide_as_requested(hand: Hand) -> None:
 def test_an_image_is_never_too_large_to_be_made(hand: Hand) -> None:
     snapshot = hand.window.workspace.snapshot
     assert snapshot
-    figure = figure_content(snapshot, FigureSettings())
+    figure = create_figure_content(snapshot, FigureSettings())
     tall = replace(figure, board=Board(tuple(column * 60 for column in figure.board.columns)))
     image = render_page(lay_out_page(tall, FigureSettings()), 192)
     assert max(image.width(), image.height()) == pytest.approx(MAX_SIDE_PX, rel=0.01)
@@ -425,21 +425,21 @@ def test_every_format_has_a_writer() -> None:
 
 @pytest.mark.parametrize(("name", "suffix"), [("a.PNG", ".png"), ("b.c.npz", ".npz")])
 def test_a_format_is_found_by_a_name(name: str, suffix: str) -> None:
-    found = format_of(name)
+    found = format_of_file(name)
     assert found
     assert found.suffix == suffix
 
 
 def test_a_name_without_a_format_has_none() -> None:
-    assert format_of("a.bmp") is None
-    assert format_of("png") is None
+    assert format_of_file("a.bmp") is None
+    assert format_of_file("png") is None
 
 
 def test_a_window_that_closes_opens_no_dialog(hand: Hand, monkeypatch: pytest.MonkeyPatch) -> None:
     publisher, loaded = hand.window.controllers.export_controller, threading.Event()
     monkeypatch.setattr(export_controller, "DIALOG_MODULES", ("not loaded yet",))
     monkeypatch.setattr(export_controller, "import_module", lambda _: loaded.set())
-    publisher.export()
+    publisher.open_export_dialog()
     assert loaded.wait(PATIENCE_MS / 1000)
     publisher.close()  # before the result arrives
     QApplication.processEvents()

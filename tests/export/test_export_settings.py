@@ -19,7 +19,7 @@ from visualizer.export.export_settings import (
     ExportSettings,
     LengthUnit,
     apply_preset,
-    describe_size,
+    describe_figure_size,
     matching_preset,
     settings_from_json,
     settings_to_json,
@@ -27,10 +27,10 @@ from visualizer.export.export_settings import (
 from visualizer.export.figure_settings import (
     FIGURE_PRESETS,
     FILM_WIDTHS_PX,
+    AnimationSettings,
     FigureExtent,
     FigureSettings,
     FigureTheme,
-    FilmSettings,
 )
 from visualizer.export.formats import FORMATS
 from visualizer.export.writers import WRITERS
@@ -52,8 +52,8 @@ def test_a_length_is_written_as_it_is_typed(unit: LengthUnit, words: str) -> Non
 
 def test_a_size_in_words() -> None:
     width, height = 85 / 25.4 * 96, 80 / 25.4 * 96
-    assert describe_size(width, height, 600) == "85 × 80 mm · 2,008 × 1,890 pixels"
-    assert describe_size(width, height, None) == "85 × 80 mm"
+    assert describe_figure_size(width, height, 600) == "85 × 80 mm · 2,008 × 1,890 pixels"
+    assert describe_figure_size(width, height, None) == "85 × 80 mm"
 
 
 @pytest.mark.parametrize("preset", FIGURE_PRESETS)
@@ -78,7 +78,7 @@ spans = st.tuples(places, st.sampled_from(STAGE_ORDER)).filter(
     lambda span: STAGE_ORDER.index(span[0].stage) <= STAGE_ORDER.index(span[1])
 )
 films = st.builds(
-    FilmSettings,
+    AnimationSettings,
     span=st.none() | spans,
     grain=st.sampled_from(StepSize),
     speed=st.sampled_from(PLAYBACK_SPEEDS),

@@ -19,19 +19,19 @@ from visualizer.export.dialog.preview_widget import render_preview
 from visualizer.export.export_settings import ExportSettings
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.figures.figure_page import (
-    figure_content,
-    fully_drawn_figure_content,
+    create_exact_figure_content,
+    create_figure_content,
+    create_pooled_figure_content,
+    create_sketched_figure_content,
     lay_out_page,
-    pooled_figure_content,
-    sketched_figure_content,
 )
-from visualizer.export.figures.rasterization import render_pixels
+from visualizer.export.figures.rasterization import render_figure_pixels
 from visualizer.export.figures.svg_pdf_writer import create_clipboard_figure
 from visualizer.export.figures.webpage_writer import max_cells_per_side
-from visualizer.export.writers import export_file, export_into
+from visualizer.export.writers import export_file, export_to_stream
 from visualizer.heatmap.board_presenter import is_fully_drawn, prefetch, present_board_contents
 from visualizer.heatmap.panel_margins_paint import row_label_box, visible_labels
-from visualizer.progress import CancelledError, no_progress
+from visualizer.progress import CancelledError, ignore_progress
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.view import View
 from visualizer.session.zoom_ranges import ZoomRange
@@ -53,7 +53,7 @@ def assert_exact(figure: FigureContent, snapshot: ExportSnapshot) -> None:
     assert figure.board.heatmaps
     for heatmap in figure.board.heatmaps:
         trace, lens = snapshot.run.trace, snapshot.view.lens
-        held = trace.displayed_stage(heatmap.stage, lens, heatmap.fold)
+        held = trace.displayed_tensor(heatmap.stage, lens, heatmap.fold)
         head = () if heatmap.head is None else (heatmap.head,)
         down, right = heatmap.rows.block, heatmap.columns.block
         for drawn, start in enumerate(heatmap.rows.visible_range[::down]):
@@ -83,10 +83,12 @@ def test_a_figure_is_exact_and_the_window_keeps_its_image(fields: dict[str, obje
     assert one.run.trace.is_blockwise
     resolved = resolve_view(one.document, one.view, one.run, one.document)
     shown = prefetch(resolved, None)
-    versions = [one.run.trace.cached_stage(name).version for name in one.run.trace.names]
-    assert_exact(fully_drawn_figure_content(one, SMALL), one)
+    versions = [one.run.trace.cached_stage_tensor(name).version for name in one.run.trace.names]
+    assert_exact(create_exact_figure_content(one, SMALL), one)
     assert not is_fully_drawn(resolved)
-    assert versions == [one.run.trace.cached_stage(name).version for name in one.run.trace.names]
+    assert versions == [
+        one.run.trace.cached_stage_tensor(name).version for name in one.run.trace.names
+    ]
     assert present_board_contents(resolved, shown).board is shown.board
 
 
@@ -94,7 +96,7 @@ def test_a_figure_has_as_many_cells_as_its_pixels_have_room_for() -> None:
     one = long_shot(view=View(stages=frozenset({"weights"}), heads=frozenset({0}), room=16))
     sizes = []
     for dpi in (48, 96, 600):
-        figure = fully_drawn_figure_content(one, replace(SMALL, dpi=dpi))
+        figure = create_exact_figure_content(one, replace(SMALL, dpi=dpi))
         assert_exact(figure, one)
         sizes.append(figure.board.heatmaps[0].values.shape[0])
     assert sizes[0] < sizes[1] < sizes[2] == 600
@@ -104,7 +106,7 @@ def test_dropped_cells_are_those_of_the_stored_text() -> None:
     view = View(stages=frozenset({"dropped"}), heads=frozenset({0}))
     held, long = held_shot(300, view, **TRAIN), long_shot(300, view, **TRAIN)
     assert long.run.trace.is_blockwise
-    figures = [fully_drawn_figure_content(each, replace(SMALL, dpi=400)) for each in (held, long)]
+    figures = [create_exact_figure_content(each, replace(SMALL, dpi=400)) for each in (held, long)]
     wanted, found = (figure.board.heatmaps[0] for figure in figures)
     assert found.dropped is not None
     np.testing.assert_array_equal(found.dropped, wanted.dropped)
@@ -115,7 +117,7 @@ def test_images_are_those_of_the_stored_text() -> None:
     view = View(stages=frozenset({"weights", "scaled"}), heads=frozenset({0}))
     held, long = held_shot(256, view), long_shot(256, view)
     wide = replace(SMALL, dpi=500)  # without pooling, which would use different blocks
-    found, wanted = (render_pixels(each, wide).astype(int) for each in (long, held))
+    found, wanted = (render_figure_pixels(each, wide).astype(int) for each in (long, held))
     assert found.shape == wanted.shape
     # The caption differs, and the colours of equal values can be rounded differently.
     body = slice(0, found.shape[0] - 300)
@@ -123,7 +125,7 @@ def test_images_are_those_of_the_stored_text() -> None:
 
 
 def test_places_of_rows_are_not_cut_off_at_the_edge() -> None:
-    (slot,) = lay_out_page(figure_content(long_shot(2_000), SMALL), SMALL).layout.slots
+    (slot,) = lay_out_page(create_figure_content(long_shot(2_000), SMALL), SMALL).layout.slots
     places = [text for _, text in visible_labels(slot.heatmap.rows, slot.cell_height)]
     assert "1,024" in places
     box = row_label_box(slot, 0)
@@ -132,9 +134,9 @@ def test_places_of_rows_are_not_cut_off_at_the_edge() -> None:
 
 def test_a_web_page_and_the_clipboard_are_exact() -> None:
     one = long_shot()
-    assert_exact(pooled_figure_content(one, SMALL, max_cells_per_side), one)
-    exact = render_pixels(one, SMALL)
-    image = create_clipboard_figure(one, SMALL, no_progress).image
+    assert_exact(create_pooled_figure_content(one, SMALL, max_cells_per_side), one)
+    exact = render_figure_pixels(one, SMALL)
+    image = create_clipboard_figure(one, SMALL, ignore_progress).image
     assert (image.height(), image.width()) == exact.shape[:2]
     middle = exact[exact.shape[0] // 2, exact.shape[1] // 2, :3].tolist()
     colour = image.pixelColor(image.width() // 2, image.height() // 2)
@@ -143,13 +145,15 @@ def test_a_web_page_and_the_clipboard_are_exact() -> None:
 
 def test_a_preview_is_an_initial_image_and_reports_this() -> None:
     one = long_shot(view=View(stages=frozenset({"weights"}), heads=frozenset({0}), room=64))
-    assert np.isnan(figure_content(one, SMALL).board.heatmaps[0].values).any()
-    heatmap = sketched_figure_content(one, SMALL).board.heatmaps[0]
+    assert np.isnan(create_figure_content(one, SMALL).board.heatmaps[0].values).any()
+    heatmap = create_sketched_figure_content(one, SMALL).board.heatmaps[0]
     assert not np.isnan(heatmap.values).any()
     for suffix in (".png", ".html"):
-        made = render_preview(one, ExportSettings(suffix, SMALL), QSize(300, 300), 1, no_progress)
+        made = render_preview(
+            one, ExportSettings(suffix, SMALL), QSize(300, 300), 1, ignore_progress
+        )
         assert made.description.endswith("preview; the file will be exact")
-    assert one.run.trace.cached_stage("weights").version == 0
+    assert one.run.trace.cached_stage_tensor("weights").version == 0
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".html"])
@@ -170,7 +174,7 @@ def test_a_cancelled_export_leaves_nothing(suffix: str, tmp_path: Path) -> None:
 
 def test_progress_grows() -> None:
     told: list[float] = []
-    export_into(
+    export_to_stream(
         io.BytesIO(), ".png", long_shot(2_000), SMALL, lambda done, of: told.append(done / of)
     )
     assert told == sorted(told)

@@ -37,7 +37,7 @@ class PaneWithTree:
         )
         pane = self.pane
         pane.sampleRequested.connect(
-            lambda: self.show_tree(self.tree.append_sampled(EVEN, LETTERS, EVEN))
+            lambda: self.show_tree(self.tree.append_sampled_token(EVEN, LETTERS, EVEN))
         )
         pane.steppedBackward.connect(lambda: self.show_tree(self.tree.step_back()))
         pane.steppedForward.connect(lambda: self.show_tree(self.tree.step_forward()))
@@ -61,7 +61,7 @@ class PaneWithTree:
             QTest.keyClick(self.pane.strip, key)
 
     def click_chip(self, chip: int) -> None:
-        place = self.pane.strip.box(chip).center().toPoint()
+        place = self.pane.strip.chip_rect(chip).center().toPoint()
         QTest.mouseClick(self.pane.strip.viewport(), LEFT, pos=place)
 
 
@@ -94,7 +94,9 @@ def test_keys_sample_and_step(owner: PaneWithTree) -> None:
 
 
 def test_branches_are_switched_with_the_button_and_keys(owner: PaneWithTree) -> None:
-    owner.show_tree(owner.tree.pick(0, "a", 0.5).step_back().pick(1, "b", 0.25))
+    owner.show_tree(
+        owner.tree.append_picked_token(0, "a", 0.5).step_back().append_picked_token(1, "b", 0.25)
+    )
     QTest.mouseClick(owner.pane.next_branch_button, LEFT)
     assert owner.tree.tokens[-1] == "a"
     owner.press(Qt.Key.Key_Up)
@@ -130,20 +132,22 @@ def test_the_seed_is_entered(owner: PaneWithTree) -> None:
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK])
 def test_a_chip_has_the_colour_of_its_probability(owner: PaneWithTree, theme: Theme) -> None:
-    owner.show_tree(owner.tree.pick(0, "a", 0.0).pick(1, "b", 1.0), theme)
+    owner.show_tree(
+        owner.tree.append_picked_token(0, "a", 0.0).append_picked_token(1, "b", 1.0), theme
+    )
     image = owner.pane.strip.viewport().grab().toImage()
     table = colour_mapping.colour_table(DEFAULT_MAP, theme)
     for chip, entry in ((4, 0), (5, colour_mapping.MAX_COLOUR_INDEX)):
-        box = owner.pane.strip.box(chip)
+        box = owner.pane.strip.chip_rect(chip)
         found = image.pixelColor(round(box.left()) + 5, round(box.center().y()))
         assert found == QColor.fromRgb(int(table[entry]))
 
 
 def test_the_current_token_is_scrolled_into_view(owner: PaneWithTree) -> None:
     for _ in range(200):
-        owner.tree = owner.tree.append_sampled(EVEN, LETTERS, EVEN)
+        owner.tree = owner.tree.append_sampled_token(EVEN, LETTERS, EVEN)
     owner.show_tree(owner.tree)
-    last = owner.pane.strip.box(203)
+    last = owner.pane.strip.chip_rect(203)
     assert owner.pane.strip.viewport().rect().contains(last.center().toPoint())
     owner.click_chip(203)
     assert len(owner.tree.path) == 200

@@ -34,15 +34,17 @@ class TreeModel(RuleBasedStateMachine):
 
     @rule(token=TOKENS)
     def pick(self, token: int) -> None:
-        self.move(self.tree.pick(token, LETTERS[token], 0.25), self.here + LETTERS[token])
+        self.move(
+            self.tree.append_picked_token(token, LETTERS[token], 0.25), self.here + LETTERS[token]
+        )
 
     @rule(excluded=TOKENS)
     def sample(self, excluded: int) -> None:
         chances = EVEN.copy()
         chances[excluded] = 0
-        tree = self.tree.append_sampled(chances, LETTERS, EVEN)
+        tree = self.tree.append_sampled_token(chances, LETTERS, EVEN)
         assert tree.tokens[-1] != LETTERS[excluded]
-        assert tree == self.tree.append_sampled(chances, LETTERS, EVEN)
+        assert tree == self.tree.append_sampled_token(chances, LETTERS, EVEN)
         self.move(tree, self.here + tree.tokens[-1])
 
     @rule()
@@ -109,7 +111,7 @@ def test_the_same_seed_gives_the_same_tree(seed: int, count: int) -> None:
     for _ in range(2):
         tree = GenerationTree(("x",), seed=seed)
         for _ in range(count):
-            tree = tree.append_sampled(EVEN, LETTERS, EVEN)
+            tree = tree.append_sampled_token(EVEN, LETTERS, EVEN)
         trees.append(tree)
     assert trees[0] == trees[1]
     assert trees[0].with_seed(seed).sample_count == 0
@@ -119,7 +121,7 @@ def test_several_tokens_can_be_sampled_at_one_position() -> None:
     tree = GenerationTree(("x",), seed=5)
     found = set()
     for _ in range(60):
-        tree = tree.append_sampled(EVEN, LETTERS, EVEN)
+        tree = tree.append_sampled_token(EVEN, LETTERS, EVEN)
         found.add(tree.tokens[-1])
         tree = tree.step_back()
     assert found == set(LETTERS)
@@ -127,8 +129,8 @@ def test_several_tokens_can_be_sampled_at_one_position() -> None:
 
 
 def test_tokens_are_described() -> None:
-    tree = GenerationTree(("x",)).pick(0, "a", 0.5).step_back()
-    tree = tree.append_sampled(np.array([0, 1.0, 0, 0]), LETTERS, EVEN)
+    tree = GenerationTree(("x",)).append_picked_token(0, "a", 0.5).step_back()
+    tree = tree.append_sampled_token(np.array([0, 1.0, 0, 0]), LETTERS, EVEN)
     words = [chip.description for chip in present_generation(tree).chips]
     assert words == ["“x”, prompt", "“b”, sampled, probability 25%, branch 2 of 2"]
     assert (
@@ -147,6 +149,6 @@ def test_only_the_context_of_a_long_text_is_shown(length: int) -> None:
 
 @pytest.mark.parametrize("node", [-2, 5])
 def test_moves_to_missing_nodes_change_nothing(node: int) -> None:
-    tree = GenerationTree(("x",)).pick(0, "a", 0.5)
+    tree = GenerationTree(("x",)).append_picked_token(0, "a", 0.5)
     assert tree.go_to_node(node) is tree
     assert GenerationTree(()).go_to_sibling() == GenerationTree(())

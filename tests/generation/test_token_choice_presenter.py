@@ -53,7 +53,7 @@ def test_excluded_tokens_are_described() -> None:
         "“␣”: 30%, sampling probability 33%",
         "“⏎”: 10%, excluded",
     ]
-    assert [bar.shares for bar in panel.bars] == [
+    assert [bar.probabilities_text for bar in panel.bars] == [
         "67% (model 60%)",
         "33% (model 30%)",
         "0% (model 10%)",
@@ -72,7 +72,10 @@ def test_the_excluded_probability_is_that_after_the_temperature() -> None:
     )
     always = present_next_tokens("a", logits, LETTERS[:3], SamplingSettings(0))
     assert always.legend.endswith("At temperature 0, the most likely token is always selected.")
-    assert [bar.shares for bar in always.bars][:2] == ["100% (model 64%)", "0% (model 32%)"]
+    assert [bar.probabilities_text for bar in always.bars][:2] == [
+        "100% (model 64%)",
+        "0% (model 32%)",
+    ]
 
 
 def test_without_excluded_tokens_there_is_no_legend() -> None:

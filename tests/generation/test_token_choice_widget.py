@@ -10,13 +10,16 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QColor, QFontMetricsF
 from PySide6.QtTest import QTest
 
-from visualizer.generation.token_bars_widget import widest_share_width
-from visualizer.generation.token_choice_presenter import format_short_share, present_next_tokens
-from visualizer.generation.token_choice_widget import TokenChoicePane
+from visualizer.generation.token_bars_widget import widest_percentage_width
+from visualizer.generation.token_choice_presenter import (
+    format_short_percentage,
+    present_next_tokens,
+)
+from visualizer.generation.token_choice_widget import NextTokenChoicePane
 from visualizer.language.sampling import SamplingSettings
 from visualizer.widgets.accessibility import VALUE_PROPERTY
 from visualizer.widgets.fonts import scaled_font
-from visualizer.widgets.setting_controls import CountControl, RateControl
+from visualizer.widgets.setting_controls import FractionSliderControl, IntegerSliderControl
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -31,7 +34,7 @@ class PaneWithSampling:
     """A next-token pane, with the sampling settings that its signals change."""
 
     def __init__(self, show: Show) -> None:
-        self.pane, self.picked = TokenChoicePane(), list[int]()
+        self.pane, self.picked = NextTokenChoicePane(), list[int]()
         self.pane.tokenChosen.connect(self.picked.append)
         self.pane.samplingChosen.connect(self.show_sampling)
         show(self.pane, (360, 600))
@@ -43,12 +46,12 @@ class PaneWithSampling:
 
     def type_into(self, name: str, text: str) -> None:
         control = self.pane.controls[name]
-        assert isinstance(control, CountControl | RateControl)
+        assert isinstance(control, IntegerSliderControl | FractionSliderControl)
         control.box.selectAll()
         QTest.keyClicks(control.box, text)
 
     def row(self, at: int) -> QPoint:
-        return self.pane.bars.row(at).center().toPoint()
+        return self.pane.bars.row_rectangle(at).center().toPoint()
 
 
 @pytest.fixture
@@ -106,7 +109,7 @@ def test_bars_are_filled_up_to_the_sampling_probability(
     image = bars.grab().toImage()
     left, right, _ = bars.column_edges()
     for row, share in enumerate((0.4 / 0.65, 0.25 / 0.65, 0, 0, 0)):
-        middle = round(bars.row(row).center().y())
+        middle = round(bars.row_rectangle(row).center().y())
         colours = [image.pixelColor(x, middle) for x in range(round(left) + 1, round(right) - 1)]
         filled = sum(colour == QColor(theme.quiet) for colour in colours)
         assert filled == pytest.approx(share * (right - left), abs=4)
@@ -119,9 +122,9 @@ def test_the_bars_have_an_accessible_value(owner: PaneWithSampling) -> None:
 @pytest.mark.usefixtures("application")
 def test_every_percentage_fits_its_column() -> None:
     metrics = QFontMetricsF(scaled_font(12))
-    room = widest_share_width(metrics)
+    room = widest_percentage_width(metrics)
     near = np.geomspace(1e-9, 0.5, 500)
     for share in (0.0, *near, *(1 - near), 1.0):
-        assert metrics.horizontalAdvance(format_short_share(float(share))) <= room
-    assert format_short_share(1e-6) == "< 0.1%"
-    assert format_short_share(1 - 1e-5) == "> 99.9%"
+        assert metrics.horizontalAdvance(format_short_percentage(float(share))) <= room
+    assert format_short_percentage(1e-6) == "< 0.1%"
+    assert format_short_percentage(1 - 1e-5) == "> 99.9%"

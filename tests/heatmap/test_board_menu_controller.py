@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tests.support.window_input import Hand
     from visualizer.heatmap.board_layout import FlowPlacement, PanelSlot
-    from visualizer.heatmap.board_menu_controller import BoardMenuController
+    from visualizer.heatmap.board_menu_controller import BoardContextMenuController
 
 
 class MenuHand:
@@ -25,7 +25,7 @@ class MenuHand:
 
     def __init__(self, hand: Hand) -> None:
         self.hand, self.board = hand, hand.board
-        self.controller: BoardMenuController = hand.window.controllers.board_menu_controller
+        self.controller: BoardContextMenuController = hand.window.controllers.board_menu_controller
 
     def open_at(self, point: QPoint) -> set[str]:
         """Right-click a point of the viewport; return the ids of the entries."""
@@ -37,7 +37,7 @@ class MenuHand:
 
     def open_on(self, cell: Cell) -> set[str]:
         """Right-click a cell."""
-        area = self.board.area_of(cell)
+        area = self.board.area_of_cell(cell)
         assert area is not None
         return self.open_at(area.center())
 
@@ -141,7 +141,7 @@ def test_a_pinned_cell_stays_pinned(flow_menus: MenuHand) -> None:
 def test_cell_menu_follows_a_number_back_to_its_source(
     menus: MenuHand, cell: Cell, entry: str, source: Cell
 ) -> None:
-    menus.hand.window.controllers.cell_selection_controller.pin(cell)
+    menus.hand.window.controllers.cell_selection_controller.pin_cell(cell)
     menus.hand.settle()
     menus.open_by_key()
     menus.choose(entry)
@@ -174,7 +174,7 @@ def test_the_menu_key_needs_a_pinned_cell(flow_menus: MenuHand) -> None:
 
 def test_a_covered_cell_can_only_be_marked(flow_menus: MenuHand) -> None:
     controllers = flow_menus.hand.window.controllers
-    controllers.playback_controller.predict("weights")
+    controllers.playback_controller.toggle_prediction("weights")
     flow_menus.hand.settle()
     cell = Cell("weights", (0, 3, 1))
     assert flow_menus.open_on(cell) == {"mark"}
@@ -237,14 +237,14 @@ def test_tab_menu_brings_its_head_to_the_front_or_shows_only_this_head(
 
 def test_a_head_of_a_model_is_ablated_and_restored(menus: MenuHand, model_window: Hand) -> None:
     workspace = model_window.window.workspace
-    model_window.window.controllers.view_controller.open_head(1, 0)
+    model_window.window.controllers.view_controller.show_head_flow_of_layer(1, 0)
     model_window.settle()
     for ablated in ([(1, 1)], []):
         assert "toggle_ablation" in menus.open_at(_tab(menus, 1))
         menus.choose("toggle_ablation")
         model = workspace.document.model
         assert model is not None
-        assert [edit.place for edit in model.edits] == ablated
+        assert [edit.layer_and_head for edit in model.edits] == ablated
 
 
 def test_heads_without_a_model_are_not_ablated(flow_menus: MenuHand) -> None:
@@ -253,12 +253,12 @@ def test_heads_without_a_model_are_not_ablated(flow_menus: MenuHand) -> None:
 
 def test_label_menu_selects_its_token(flow_menus: MenuHand) -> None:
     labels, slot = _placement(flow_menus).layout.row_labels, _slot(flow_menus, "weights")
-    row = QPointF(labels.right - 4, slot.cell(2, 0).center().y()).toPoint()
+    row = QPointF(labels.right - 4, slot.cell_area(2, 0).center().y()).toPoint()
     assert flow_menus.open_at(row) == {"select_token"}
     flow_menus.choose("select_token")
     selection = flow_menus.hand.window.workspace.view.tokens
     assert (selection.chosen, selection.role) == (frozenset({2}), TokenRole.QUERY)
-    key = QPointF(slot.cell(0, 4).center().x(), slot.cells.top() - 8).toPoint()
+    key = QPointF(slot.cell_area(0, 4).center().x(), slot.cells.top() - 8).toPoint()
     assert flow_menus.open_at(key) == {"select_token"}
     flow_menus.choose("select_token")
     selection = flow_menus.hand.window.workspace.view.tokens
@@ -271,13 +271,13 @@ def test_the_grid_has_menus_for_headings_heads_and_tokens(menus: MenuHand) -> No
     assert {"show_in_all_heads", "predict", "export_stage"} <= menus.open_at(stage)
     menus.close()
     slot = menus.board.board_layout.slots[0]
-    label = QPointF(slot.cells.left() - 8, slot.cell(1, 0).center().y()).toPoint()
+    label = QPointF(slot.cells.left() - 8, slot.cell_area(1, 0).center().y()).toPoint()
     assert {"select_token", "show_head", "show_only_head"} <= menus.open_at(label)
     menus.choose("show_head")
     assert menus.board.board.flow is not None
 
 
 def test_the_right_button_paints_while_the_mask_is_edited(flow_menus: MenuHand) -> None:
-    flow_menus.hand.window.controllers.mask_edit_controller.toggle()
+    flow_menus.hand.window.controllers.mask_edit_controller.toggle_editing()
     flow_menus.hand.settle()
     assert flow_menus.open_on(Cell("weights", (0, 3, 1))) == set()

@@ -23,7 +23,7 @@ from visualizer.heatmap.board_arrangement import (
     MAX_CELL_PX,
     MIN_SIDE_PX,
     BoardArranger,
-    BoardMeasures,
+    BoardMetrics,
 )
 from visualizer.heatmap.board_layout import TitlePlacement
 from visualizer.heatmap.board_placement import lay_out_board
@@ -39,7 +39,7 @@ from visualizer.heatmap.panel_margins import (
 from visualizer.heatmap.panel_margins_paint import (
     are_labels_vertical,
     elide_label,
-    label_size,
+    label_font_size,
     paint_notes,
     paint_own_scale,
     shows_positions,
@@ -121,8 +121,8 @@ def test_a_cell_is_found_at_its_centre(
     slot = data.draw(st.sampled_from(layout.slots))
     rows, columns = slot.heatmap.values.shape
     row, column = data.draw(st.tuples(st.integers(0, rows - 1), st.integers(0, columns - 1)))
-    centre = slot.cell(row, column).center()
-    assert slot.at(centre) == (row, column)
+    centre = slot.cell_area(row, column).center()
+    assert slot.row_column_at(centre) == (row, column)
     assert layout.slot_at(centre) is slot
 
 
@@ -132,8 +132,8 @@ def test_the_outermost_edges_belong_to_the_outermost_cells(
 ) -> None:
     for slot in lay_out_board(board, width, height, ratio).slots:
         rows, columns = slot.heatmap.values.shape
-        assert slot.at(slot.cells.topLeft()) == (0, 0)
-        assert slot.at(slot.cells.bottomRight()) == (rows - 1, columns - 1)
+        assert slot.row_column_at(slot.cells.topLeft()) == (0, 0)
+        assert slot.row_column_at(slot.cells.bottomRight()) == (rows - 1, columns - 1)
 
 
 @given(BOARDS, WIDTHS, HEIGHTS, RATIOS)
@@ -146,7 +146,7 @@ def test_no_cell_is_found_outside_the_cells(
             cells.topLeft() - cells.topLeft() / 1e3 - (cells.bottomRight() - cells.topLeft()),
             cells.bottomRight() * 1.5,
         ):
-            assert slot.at(point) is None
+            assert slot.row_column_at(point) is None
 
 
 # ------------------------------------------------------------------------------- random windows
@@ -225,7 +225,7 @@ def texts(slot: PanelSlot) -> list[QRectF]:
     """Return the areas of all texts around a panel's cells."""
     found = []
     if slot.has_row_labels:
-        small = label_size(slot.heatmap.rows, slot.cell_height)
+        small = label_font_size(slot.heatmap.rows, slot.cell_height)
         widths = (font_metrics(small).horizontalAdvance(elide_label(one, slot.longest, small))
                   for _, one in visible_labels(slot.heatmap.rows, slot.cell_height))  # fmt: skip
         widest = max(widths, default=0)
@@ -236,12 +236,12 @@ def texts(slot: PanelSlot) -> list[QRectF]:
         upright = are_labels_vertical(slot) and not shows_positions(
             slot.heatmap.columns, slot.cell_width
         )
-        label = label_size(slot.heatmap.columns, slot.cell_width)
+        label = label_font_size(slot.heatmap.columns, slot.cell_width)
         for at, one in visible_column_labels(slot):
             wide = font_metrics(label).horizontalAdvance(elide_label(one, slot.longest, label))
             line = font_metrics(label).ascent()
             size = (line, wide) if upright else (wide, line)
-            cell = slot.heatmap.columns.cell(at)
+            cell = slot.heatmap.columns.cell_index_of(at)
             left = slot.cells.left() + (cell + 0.5) * slot.cell_width - size[0] / 2
             found.append(QRectF(left, slot.cells.top() - 4 - size[1], *size))
     if slot.head_at:
@@ -312,17 +312,19 @@ def test_panels_are_as_large_as_possible_in_any_window(
     sketch: Sketch, window: tuple[int, int], ratio: float, data: st.DataObject
 ) -> None:
     """Compare the arrangement with an exhaustive search over all sizes."""
-    measures = BoardMeasures(sketch.board(), *window, ratio)
+    measures = BoardMetrics(sketch.board(), *window, ratio)
     arranger = BoardArranger(measures)
-    chosen = arranger.best
-    candidates = [*arranger.candidates(chosen.heads)]
+    chosen = arranger.best_arrangement
+    candidates = [*arranger.candidate_arrangements(chosen.heads)]
     other, worth = data.draw(st.sampled_from(candidates))
     sizes = [one for one in measures.panel_sides() if measures.fits(other, one, window[1])]
     side = data.draw(st.sampled_from(measures.panel_sides()))
-    assert measures.height_of(other, side) == pytest.approx(measures.top_edges(other, side)[1])
+    assert measures.arrangement_height(other, side) == pytest.approx(
+        measures.cell_top_edges(other, side)[1]
+    )
     for band in other.bands:
-        wide = measures.left_edges(other, band, side)[1]
-        assert measures.width_of(other, band, side) == pytest.approx(wide)
+        wide = measures.cell_left_edges(other, band, side)[1]
+        assert measures.band_width(other, band, side) == pytest.approx(wide)
     own = next(
         worth
         for one, worth in candidates
@@ -510,8 +512,8 @@ def test_a_pooled_cell_is_found_as_the_first_cell_of_its_block() -> None:
         }
     )
     slot = lay_out_board(Board(((pooled,),)), 800, 600).slots[0]
-    assert slot.cell(3, 6) == slot.cell(2, 7)
-    assert slot.at(slot.cell(3, 6).center()) == (2, 6)
+    assert slot.cell_area(3, 6) == slot.cell_area(2, 7)
+    assert slot.row_column_at(slot.cell_area(3, 6).center()) == (2, 6)
 
 
 def test_the_first_panel_with_heads_has_the_head_label() -> None:

@@ -19,7 +19,7 @@ from visualizer.attention.spec import (
     Device,
     DropoutMode,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
 )
 from visualizer.attention.token_embeddings import PADDING_LABEL
@@ -37,7 +37,7 @@ from visualizer.session.view_options import (
 
 SIMPLE = apply_mechanism(Mechanism.SIMPLIFIED, AttentionSpec(device=Device.CPU))
 BOOK = tuple(BOOK_SENTENCE.split())
-AFTER: dict[str, Any] = {"route": MaskRoute.AFTER}
+AFTER: dict[str, Any] = {"route": MaskPlacement.AFTER}
 HALF: dict[str, Any] = {"dropout": 0.5, "dropout_seed": 3}
 
 
@@ -90,9 +90,9 @@ def test_each_stage_is_a_column_and_each_head_is_a_row() -> None:
 # ----------------------------------------------------------------------------------- hatching
 
 
-@pytest.mark.parametrize("route", MaskRoute)
+@pytest.mark.parametrize("route", MaskPlacement)
 @pytest.mark.parametrize("mask", [MaskKind.CAUSAL, MaskKind.WINDOW])
-def test_exactly_the_forbidden_cells_are_hatched(mask: MaskKind, route: MaskRoute) -> None:
+def test_exactly_the_forbidden_cells_are_hatched(mask: MaskKind, route: MaskPlacement) -> None:
     computed = a_run("a b c d", mask=mask, window=2, route=route, **HALF)
     distance = np.arange(4)[:, None] - np.arange(4)
     forbidden = (distance < 0) | (distance >= (2 if mask is MaskKind.WINDOW else 4))
@@ -111,7 +111,9 @@ def test_nothing_is_hatched_without_a_mask() -> None:
 
 def test_a_custom_mask_is_hatched_as_written() -> None:
     allowed = np.array([[1, 0], [1, 1]], dtype=bool).T
-    heatmap = panel(a_run("a b", mask=MaskKind.OWN, own_mask=BooleanMatrix.of(allowed)), "weights")
+    heatmap = panel(
+        a_run("a b", mask=MaskKind.OWN, own_mask=BooleanMatrix.from_array(allowed)), "weights"
+    )
     assert heatmap.forbidden is not None
     assert heatmap.forbidden.tolist() == [[0, 0], [1, 0]]
 
@@ -256,7 +258,7 @@ def test_entered_limits_apply_to_their_stage_and_cells_beyond_them_are_counted()
     )
     weights = panel(computed, "weights", colouring=typed)
     assert (weights.colour.low, weights.colour.high) == (0.2, 0.5)
-    numbers = computed.trace.read("weights", (0,))[np.tri(computed.trace.tokens, dtype=bool)]
+    numbers = computed.trace.read("weights", (0,))[np.tri(computed.trace.query_count, dtype=bool)]
     above, below = int((numbers > 0.5).sum()), int((numbers < 0.2).sum())
     assert above
     assert weights.notes == (f"◥ {above} above, ◢ {below} below",)
@@ -314,7 +316,7 @@ def test_the_board_is_never_empty() -> None:
 def test_prefetched_panels_are_not_pooled_again() -> None:
     computed, view = a_run(), View(room=2)
     warm(computed, view)
-    held = computed.trace.cached_stage("weights")
+    held = computed.trace.cached_stage_tensor("weights")
     before = held.cached_keys
     present_board(resolved(computed, view), Board())
     assert ("pooled", 3, 3, (0,)) in before

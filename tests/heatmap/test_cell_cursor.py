@@ -51,7 +51,7 @@ def test_the_heading_contains_the_number_of_pooled_cells() -> None:
     assert one
     assert many
     assert many.heading == f"{one.heading} · largest in a block of 2 × 2 cells"
-    assert many.plain == one.plain
+    assert many.plain_text == one.plain_text
 
 
 @pytest.mark.parametrize(

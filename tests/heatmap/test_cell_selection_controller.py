@@ -40,7 +40,7 @@ def test_the_cell_under_the_pointer_is_explained(hand: Hand, cell: Cell) -> None
     assert hand.window.workspace.view.hovered == cell
     readout = hand.window.workspace.screen.panel(CELL_PANEL)
     assert readout
-    assert (hand.said, hand.caption) == (readout.plain, plain_text(readout.caption))
+    assert (hand.said, hand.caption) == (readout.plain_text, plain_text(readout.caption))
     row, column = cell.place[-2:]
     shown = hand.panel(cell.stage, cell.place[0]).values[row, column]
     assert readout.value == words(hand.window.panes["Explain"].value)
@@ -72,7 +72,7 @@ def test_the_cursor_is_painted_in_every_panel(hand: Hand) -> None:
 
 
 def has_colour(hand: Hand, colour: str, stage: str) -> bool:
-    area = hand.board.area_of(Cell(stage, (1, 1, 0)))  # the cursor's row in the other head
+    area = hand.board.area_of_cell(Cell(stage, (1, 1, 0)))  # the cursor's row in the other head
     assert area
     image = hand.board.viewport().grab(area.adjusted(-2, -2, 2, 2)).toImage()
     return any(
@@ -148,13 +148,13 @@ def test_movement_scrolls_to_the_cell(hand: Hand) -> None:
     hand.type_number("heads", "6")
     hand.settle()
     last = Cell("weights", (5, 0, 0))
-    area = hand.board.area_of(last)
+    area = hand.board.area_of_cell(last)
     assert area
     assert not hand.board.viewport().rect().contains(area)
-    hand.window.controllers.cell_selection_controller.pin(last)
+    hand.window.controllers.cell_selection_controller.pin_cell(last)
     hand.board.setFocus()
     hand.key(Qt.Key.Key_Right)
-    area = hand.board.area_of(Cell("weights", (5, 0, 1)))
+    area = hand.board.area_of_cell(Cell("weights", (5, 0, 1)))
     assert area
     assert hand.board.viewport().rect().contains(area)
     hand.hover(Cell("weights", (5, 1, 0)))
@@ -200,7 +200,7 @@ def test_explanations_of_typical_cells_fit_in_the_pane(hand: Hand) -> None:
     assert run
     for stage in run.trace.stages:
         place = (1,) * len(stage.dims)
-        hand.window.controllers.cell_selection_controller.hover(
+        hand.window.controllers.cell_selection_controller.hover_cell(
             Cell(stage.name, place if stage.dims[-1] == "key" else (0,) * len(place))
         )
         QApplication.processEvents()

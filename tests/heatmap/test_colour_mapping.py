@@ -18,10 +18,10 @@ from visualizer.heatmap.colour_mapping import (
     LOG_SPAN,
     MAX_COLOUR_INDEX,
     NAN_COLOUR_INDEX,
-    colour_image,
     colour_indices,
     colour_table,
-    needs_dark_text,
+    create_colour_image,
+    dark_text_mask,
 )
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.resources import resource_path
@@ -31,7 +31,7 @@ from visualizer.session.view_options import (
     ColourCurve,
     ColourLimits,
     ColourMapKind,
-    maps_of_kind,
+    colour_maps_of_kind,
 )
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
 
@@ -76,7 +76,7 @@ def themes_of(kind: ColourMapKind) -> list[tuple[str, Theme]]:
     """List the maps of a kind, each with the light theme and, if it is themed, the dark one."""
     return [
         (each.id, theme)
-        for each in maps_of_kind(kind)
+        for each in colour_maps_of_kind(kind)
         for theme in ((LIGHT, DARK) if each.id in THEMED else (LIGHT,))
     ]
 
@@ -155,7 +155,7 @@ def test_half_of_the_range_is_visible_on_a_dark_background() -> None:
 @THEMES
 @pytest.mark.parametrize("name", [*SEQUENTIAL, *DIVERGING, *THEMED])
 def test_the_contrast_of_numbers_is_sufficient_on_every_colour(name: str, theme: Theme) -> None:
-    light = needs_dark_text(name, theme)[: MAX_COLOUR_INDEX + 1]
+    light = dark_text_mask(name, theme)[: MAX_COLOUR_INDEX + 1]
     ink = np.where(light[:, None], 0, 255) * np.ones(3)
     assert contrast(shades(name, theme), ink).min() >= 4.5
 
@@ -176,7 +176,9 @@ def test_missing_values_have_a_theme_colour(name: str, theme: Theme) -> None:
 
 @THEMES
 @pytest.mark.parametrize("eyes", EYES)
-@pytest.mark.parametrize("name", [each.id for each in maps_of_kind(ColourMapKind.SEQUENTIAL)])
+@pytest.mark.parametrize(
+    "name", [each.id for each in colour_maps_of_kind(ColourMapKind.SEQUENTIAL)]
+)
 def test_a_masked_cell_differs_from_a_weight_of_0_and_from_an_empty_cell(
     name: str, eyes: str, theme: Theme
 ) -> None:
@@ -189,7 +191,7 @@ def test_a_masked_cell_differs_from_a_weight_of_0_and_from_an_empty_cell(
 @pytest.mark.parametrize("name", [*SEQUENTIAL, *DIVERGING, *THEMED])
 def test_numbers_can_be_read_on_every_colour(name: str, theme: Theme) -> None:
     grounds = luminance(channels(colour_table(name, theme)[: MAX_COLOUR_INDEX + 1]))
-    is_black = needs_dark_text(name, theme)[: MAX_COLOUR_INDEX + 1]
+    is_black = dark_text_mask(name, theme)[: MAX_COLOUR_INDEX + 1]
     ink = np.where(is_black, 0.0, 1.0)
     high, low = np.maximum(ink, grounds), np.minimum(ink, grounds)
     assert ((high + 0.05) / (low + 0.05)).min() >= 4.5
@@ -266,7 +268,7 @@ def test_an_image_has_one_pixel_per_cell() -> None:
     indices = np.array(
         [[0, 100, MAX_COLOUR_INDEX], [FORBIDDEN, DROPPED, NAN_COLOUR_INDEX]], dtype=np.uint8
     )
-    made = colour_image(indices, "viridis", LIGHT)
+    made = create_colour_image(indices, "viridis", LIGHT)
     words = colour_table("viridis", LIGHT)
     assert (made.width(), made.height()) == (3, 2)
     seen = [[made.pixel(x, y) for x in range(3)] for y in range(2)]

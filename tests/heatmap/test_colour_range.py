@@ -17,27 +17,27 @@ from tests.support.screens import resolved
 from tests.support.small_runs import a_run, board, panel
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.spec import MaskKind
-from visualizer.features.layer_overview.presenter import present_layers
+from visualizer.features.layer_overview.presenter import present_layer_overview
 from visualizer.heatmap.board_presenter import BoardContents, draw_panels, present_board_contents
 from visualizer.heatmap.colour_range import (
     MAX_COMPUTED_CELLS,
     MAX_SAMPLED_CELLS,
     MIN_SAMPLED_ROWS,
     WEIGHT_ENDS,
-    AutomaticRange,
-    automatic_range,
-    find_range,
+    AutomaticColourRange,
+    find_cached_range,
+    find_range_of_samples,
     sample_cells,
-    sample_heads,
+    sample_layer_weights,
 )
 from visualizer.heatmap.panel_colour_scale import ColourScale, out_of_range_masks
-from visualizer.heatmap.panel_margins import format_limits
+from visualizer.heatmap.panel_margins import format_colour_bar_texts
 from visualizer.lab.attention_view.presenter import create_board
 from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.language.training_settings import ModelKind
-from visualizer.progress import no_progress
+from visualizer.progress import ignore_progress
 from visualizer.session.comparison_state import Comparison, ComparisonKind
-from visualizer.session.timeline import PlaybackPosition, Playhead
+from visualizer.session.timeline import PlaybackPosition, PlaybackState
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourCurve, ColourLimits
 from visualizer.widgets.theme import DARK, LIGHT, Theme
@@ -85,7 +85,7 @@ def test_weights_end_at_the_smallest_listed_value_that_few_exceed(
     scores = spread * np.random.default_rng(seed).normal(size=(heads, tokens, tokens))
     allowed = np.tri(tokens, dtype=bool) if is_causal else np.ones((tokens, tokens), dtype=bool)
     weights = softmax(scores, allowed)
-    found = find_range([sample_heads(weights, allowed)], is_share=True)
+    found = find_range_of_samples([sample_layer_weights(weights, allowed)], is_share=True)
     assert found.end in WEIGHT_ENDS
     assert exceeding(weights, allowed, found.end) == (False, False)
     for smaller in WEIGHT_ENDS[: WEIGHT_ENDS.index(found.end)]:
@@ -102,20 +102,22 @@ def test_other_stages_end_at_the_98th_percentile_of_all_heads(stage: str) -> Non
     (colour,) = colours
     assert colour.high == -colour.low == pytest.approx(float(expected))
     assert colour.is_exceeded
-    assert format_limits(panel(computed, stage, None if stage == "output" else 0))[2].endswith("+")
+    assert format_colour_bar_texts(panel(computed, stage, None if stage == "output" else 0))[
+        2
+    ].endswith("+")
 
 
 def test_the_range_ends_at_the_largest_number_if_nearly_all_are_0() -> None:
     values = np.zeros((20, 20))
     values[3, 4] = -7
-    assert find_range([sample_cells(values)]) == AutomaticRange(7, False)
-    assert find_range([sample_cells(np.zeros((2, 2)))]).end > 0
-    assert find_range([sample_cells(np.full((2, 2), np.nan))]).end > 0
+    assert find_range_of_samples([sample_cells(values)]) == AutomaticColourRange(7, False)
+    assert find_range_of_samples([sample_cells(np.zeros((2, 2)))]).end > 0
+    assert find_range_of_samples([sample_cells(np.full((2, 2), np.nan))]).end > 0
 
 
 def test_too_many_weights_above_1_have_their_own_end() -> None:
     kept = sample_cells(np.array([[2.0, 0.0]]), np.array([[True, False]]))
-    assert find_range([kept], is_share=True) == AutomaticRange(2, False)
+    assert find_range_of_samples([kept], is_share=True) == AutomaticColourRange(2, False)
     times = panel(a_run(SENTENCE), "weights", lens=WeightTransform.TIMES_VALUE)
     assert times.colour.high not in WEIGHT_ENDS
     assert times.colour.low == 0
@@ -146,8 +148,8 @@ def test_the_lab_and_the_overview_have_the_range_of_the_window(tokens: int) -> N
     window = panel(computed, "weights", room=1000).colour
     lab = create_board(probe_of(computed), ModelKind.TRANSFORMER).heatmaps[0].colour
     assert (lab.low, lab.high, lab.is_exceeded) == (window.low, window.high, window.is_exceeded)
-    (layer,) = present_layers(resolved(computed, View()), None).ranges
-    assert layer == AutomaticRange(window.high, window.is_exceeded)
+    (layer,) = present_layer_overview(resolved(computed, View()), None).ranges
+    assert layer == AutomaticColourRange(window.high, window.is_exceeded)
 
 
 def test_a_long_text_is_estimated_from_evenly_spaced_rows() -> None:
@@ -155,8 +157,13 @@ def test_a_long_text_is_estimated_from_evenly_spaced_rows() -> None:
     weights, allowed = computed.trace.read("weights"), np.tri(600, dtype=bool)
     rows = np.linspace(0, 599, MAX_SAMPLED_CELLS // (2 * 600)).round().astype(int)
     samples = [sample_cells(head[rows], allowed[rows]) for head in weights]
-    assert panel(computed, "weights", room=1000).colour.high == find_range(samples, True).end
-    assert not any(exceeding(weights[:, rows], allowed[rows], find_range(samples, True).end))
+    assert (
+        panel(computed, "weights", room=1000).colour.high
+        == find_range_of_samples(samples, True).end
+    )
+    assert not any(
+        exceeding(weights[:, rows], allowed[rows], find_range_of_samples(samples, True).end)
+    )
 
 
 class BlockwiseVectors:
@@ -167,7 +174,9 @@ class BlockwiseVectors:
     def __init__(self, heads: int, tokens: int, size: int) -> None:
         self.shape, self.requested_rows = (heads, tokens, size), 0
 
-    def sample_matrices(self, place: object, most_rows: int) -> tuple[np.ndarray, int, np.ndarray]:
+    def sample_evenly_spaced_rows(
+        self, place: object, most_rows: int
+    ) -> tuple[np.ndarray, int, np.ndarray]:
         self.requested_rows += most_rows
         return np.arange(most_rows), 1, np.ones((most_rows, self.shape[-1]))
 
@@ -178,7 +187,7 @@ class BlockwiseVectors:
 @given(st.integers(1, 64), st.integers(1, 2**17), st.integers(1, 128))
 def test_sampling_computes_few_scores(heads: int, tokens: int, size: int) -> None:
     vectors = BlockwiseVectors(heads, tokens, size)
-    automatic_range([(None, cast("CachedTensor", vectors))], [()])
+    find_cached_range([(None, cast("CachedTensor", vectors))], [()])
     limit = max(MAX_COMPUTED_CELLS, MIN_SAMPLED_ROWS * heads * tokens)
     assert 0 < vectors.requested_rows * tokens <= limit
 
@@ -203,8 +212,8 @@ def test_both_sides_of_a_comparison_share_a_range() -> None:
         assert len({heatmap.colour for heatmap in (*a, *b)}) == 1
     every = np.tri(12, dtype=bool), np.ones((12, 12), dtype=bool)
     sides = zip((causal, free), every, strict=True)
-    samples = [sample_heads(side.trace.read("weights"), allowed) for side, allowed in sides]
-    assert shown.columns[0][0].colour.high == find_range(samples, is_share=True).end
+    samples = [sample_layer_weights(side.trace.read("weights"), allowed) for side, allowed in sides]
+    assert shown.columns[0][0].colour.high == find_range_of_samples(samples, is_share=True).end
 
 
 def test_the_range_of_a_few_changes_ends_at_their_98th_percentile() -> None:
@@ -226,7 +235,7 @@ def test_playback_reveals_cells_without_changing_the_range() -> None:
     whole = panel(computed, "weights").colour
     for row in range(12):
         place = PlaybackPosition("weights", 0, row)
-        shown = board(computed, playhead=Playhead(place)).heatmaps
+        shown = board(computed, playhead=PlaybackState(place)).heatmaps
         weights = [heatmap for heatmap in shown if heatmap.stage == "weights"]
         assert weights
         assert {heatmap.colour for heatmap in weights} == {whole}
@@ -238,7 +247,7 @@ def test_the_range_of_a_long_text_does_not_change_while_it_is_drawn(stage: str) 
     view = replace(shot.view, stages=frozenset({stage}), heads=None)
     shown = resolved(shot.run, view)
     before = present_board_contents(shown, BoardContents()).board.heatmaps
-    draw_panels(shown, no_progress)
+    draw_panels(shown, ignore_progress)
     after = present_board_contents(resolved(shot.run, view), BoardContents()).board.heatmaps
     assert {one.colour for one in before} == {one.colour for one in after}
     held = panel(held_shot(600, mask=MaskKind.CAUSAL).run, stage, room=1000).colour.high
@@ -266,7 +275,7 @@ def test_exactly_the_cells_beyond_the_range_have_a_cut_corner(
     found = out_of_range_masks(values, (), colour)
     assert found
     for row, column in np.ndindex(values.shape):
-        cell = notched.slot.cell(row, column)
+        cell = notched.slot.cell_area(row, column)
         corners = [notched.trim_to(cell) != plain.trim_to(cell)]
         is_beyond = not low <= values[row, column] <= high
         assert corners == [is_beyond] == [bool(found[0][row, column] | found[1][row, column])]
@@ -284,4 +293,4 @@ def test_the_end_of_the_scale_has_a_plus_sign_only_if_a_number_exceeds_it() -> N
                 "plum", ColourCurve.LINEAR, ColourLimits.AUTO, 0.0, end, is_exceeded
             )
         }
-        assert format_limits(a_heatmap([[0.5]], **fields))[2] == text
+        assert format_colour_bar_texts(a_heatmap([[0.5]], **fields))[2] == text

@@ -14,7 +14,7 @@ from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.attention.spec import DropoutMode, MaskKind, Projection
 from visualizer.features.comparison_bar.presenter import (
     PAUSED_NOTICE,
-    describe_differences,
+    describe_setting_differences,
     present_comparison,
 )
 from visualizer.features.explain.presenter import CELL_PANEL
@@ -23,11 +23,11 @@ from visualizer.heatmap.board import Board, Heatmap
 from visualizer.heatmap.board_presenter import BoardContents, present_board_contents
 from visualizer.heatmap.cell_cursor import present_cursor
 from visualizer.heatmap.cell_lookup import displayed_cell, move_cursor, panel_of_cell
-from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.session.cell_address import Cell, ComparisonSide
 from visualizer.session.comparison import format_signed
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document
-from visualizer.session.timeline import PlaybackPosition, Playhead
+from visualizer.session.timeline import PlaybackPosition, PlaybackState
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions
@@ -53,7 +53,7 @@ def board(live: Run, view: View, previous: Board | None = None) -> Board:
     return present_board_contents(resolved(live, view), BoardContents(previous or Board())).board
 
 
-def column(shown: Board, part: ComparedSide, head: int = 0) -> Heatmap:
+def column(shown: Board, part: ComparisonSide, head: int = 0) -> Heatmap:
     (found,) = (one for one in shown.heatmaps if (one.part, one.head) == (part, head))
     return found
 
@@ -76,13 +76,13 @@ def test_each_side_shows_its_own_numbers_on_a_shared_scale() -> None:
         view = a_view(CAUSAL, colouring=ColourOptions(limits=limits))
         shown = board(FREE, view)
         for head in (0, 1):
-            a, b = (column(shown, part, head) for part in (ComparedSide.A, ComparedSide.B))
+            a, b = (column(shown, part, head) for part in (ComparisonSide.A, ComparisonSide.B))
             np.testing.assert_array_equal(a.values, CAUSAL.trace.read("weights", (head,)))
             np.testing.assert_array_equal(b.values, FREE.trace.read("weights", (head,)))
             assert a.colour == b.colour
             np.testing.assert_array_equal(a.ends, b.ends)
     shown = board(a_run(seed=1), a_view(a_run(seed=2), stages=frozenset({"scores"})))
-    assert column(shown, ComparedSide.A).colour == column(shown, ComparedSide.B).colour
+    assert column(shown, ComparisonSide.A).colour == column(shown, ComparisonSide.B).colour
 
 
 @pytest.mark.parametrize("curve", ColourCurve)
@@ -91,7 +91,7 @@ def test_the_scale_of_a_difference_is_centred_at_0(
     curve: ColourCurve, limits: ColourLimits
 ) -> None:
     chosen = ColourOptions(curve, limits, typed=(("weights", 0.2, 0.3),))
-    colour = column(board(FREE, a_view(CAUSAL, colouring=chosen)), ComparedSide.CHANGE).colour
+    colour = column(board(FREE, a_view(CAUSAL, colouring=chosen)), ComparisonSide.CHANGE).colour
     assert colour.low == -colour.high
     assert colour.map == chosen.diverging
     assert colour.curve is curve
@@ -99,18 +99,18 @@ def test_the_scale_of_a_difference_is_centred_at_0(
 
 def test_rounding_errors_are_not_changes() -> None:
     again = a_run(mask=MaskKind.CAUSAL)
-    change = column(board(again, a_view(CAUSAL)), ComparedSide.CHANGE)
+    change = column(board(again, a_view(CAUSAL)), ComparisonSide.CHANGE)
     assert "no difference" in change.notes
     assert not change.values.any()
     one, other = a_run(d_in=16, d_out=16), a_run(d_in=16, d_out=16, dtype="float64")
-    change = column(board(other, a_view(one)), ComparedSide.CHANGE)
+    change = column(board(other, a_view(one)), ComparisonSide.CHANGE)
     assert "no difference" in change.notes
     assert np.abs(change.values).max() < 0.2 * change.colour.high
 
 
 def test_a_weight_that_one_side_forbids_is_marked_and_counts_as_0() -> None:
     for kept, live, whose in ((CAUSAL, FREE, "A"), (FREE, CAUSAL, "B")):
-        change = column(board(live, a_view(kept)), ComparedSide.CHANGE)
+        change = column(board(live, a_view(kept)), ComparisonSide.CHANGE)
         above = ~np.tri(6, dtype=bool)
         np.testing.assert_array_equal(change.uneven_cells, above)
         assert change.forbidden is not None
@@ -118,7 +118,7 @@ def test_a_weight_that_one_side_forbids_is_marked_and_counts_as_0() -> None:
         assert f"light hatching: forbidden in {whose} only" in change.notes
         by_hand = live.trace.read("weights", (0,)) - kept.trace.read("weights", (0,))
         np.testing.assert_allclose(change.values, by_hand, atol=1e-7)
-    both = column(board(a_run(seed=5), a_view(CAUSAL)), ComparedSide.CHANGE)
+    both = column(board(a_run(seed=5), a_view(CAUSAL)), ComparisonSide.CHANGE)
     np.testing.assert_array_equal(both.forbidden, above)
     assert both.uneven_cells is None
 
@@ -127,7 +127,7 @@ def test_a_weight_that_one_side_forbids_is_marked_and_counts_as_0() -> None:
 def test_a_forbidden_score_has_no_difference(is_kept: bool) -> None:
     window = a_run(mask=MaskKind.WINDOW, window=2, seed=3)
     kept, live = (window, CAUSAL) if is_kept else (CAUSAL, window)
-    change = column(board(live, a_view(kept, stages=frozenset({"masked"}))), ComparedSide.CHANGE)
+    change = column(board(live, a_view(kept, stages=frozenset({"masked"}))), ComparisonSide.CHANGE)
     by_hand = live.trace.read("scaled", (0,)) - kept.trace.read("scaled", (0,))
     by_hand[(np.tri(6) == 0) | np.tri(6, k=-2, dtype=bool)] = 0
     np.testing.assert_allclose(change.values, by_hand, atol=1e-6)
@@ -140,14 +140,14 @@ def test_a_forbidden_score_has_no_difference(is_kept: bool) -> None:
 def test_differences_can_be_pooled_zoomed_and_aggregated() -> None:
     view = a_view(CAUSAL, room=3, folds=frozenset({HeadAggregate.MEAN}))
     shown = board(FREE, view)
-    change = column(shown, ComparedSide.CHANGE)
+    change = column(shown, ComparisonSide.CHANGE)
     whole = FREE.trace.read("weights", (0,)) - CAUSAL.trace.read("weights", (0,))
     blocks = whole.reshape(3, 2, 3, 2).transpose(0, 2, 1, 3).reshape(3, 3, 4)
     farthest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1)[..., None], -1)[..., 0]
     np.testing.assert_allclose(np.abs(change.values), np.abs(farthest), atol=1e-6)
-    (folded,) = (one for one in shown.heatmaps if one.fold and one.part is ComparedSide.CHANGE)
+    (folded,) = (one for one in shown.heatmaps if one.fold and one.part is ComparisonSide.CHANGE)
     assert folded.values.shape == (3, 3)
-    cell = Cell("weights", (0, 0, 0), None, ComparedSide.CHANGE)
+    cell = Cell("weights", (0, 0, 0), None, ComparisonSide.CHANGE)
     *_, row, key = displayed_cell(resolved(FREE, view), shown, cell).place
     assert whole[row, key] == pytest.approx(change.values[0, 0], abs=1e-6)
 
@@ -159,7 +159,7 @@ def test_all_three_panels_are_zoomed_together() -> None:
     assert shown.overview is not None
     whole = FREE.trace.read("weights", (1,)) - CAUSAL.trace.read("weights", (1,))
     np.testing.assert_allclose(
-        column(shown, ComparedSide.CHANGE, 1).values, whole[1:4, 2:5], atol=1e-6
+        column(shown, ComparisonSide.CHANGE, 1).values, whole[1:4, 2:5], atol=1e-6
     )
 
 
@@ -193,7 +193,7 @@ def test_a_mismatch_is_shown_next_to_the_run_with_its_reason(
     view = a_view(CAUSAL, stages=frozenset({"context"}))
     shown = board(live, view)
     assert titles(shown) == ["Context A", "Context B"]
-    a = column(shown, ComparedSide.A)
+    a = column(shown, ComparisonSide.A)
     assert a.is_unlinked
     np.testing.assert_array_equal(a.values, CAUSAL.trace.read("context", (0,)))
     bar = present_comparison(resolved(live, view))
@@ -215,14 +215,14 @@ def test_a_stage_that_a_does_not_have_is_shown_for_b_only() -> None:
 def test_other_words_of_the_same_length_keep_their_labels() -> None:
     live = a_run("My journey ends with one step")
     shown = board(live, a_view(CAUSAL))
-    assert column(shown, ComparedSide.A).rows.labels[0] == "Your"
-    assert column(shown, ComparedSide.B).rows.labels[0] == "My"
-    assert not column(shown, ComparedSide.A).is_unlinked
+    assert column(shown, ComparisonSide.A).rows.labels[0] == "Your"
+    assert column(shown, ComparisonSide.B).rows.labels[0] == "My"
+    assert not column(shown, ComparisonSide.A).is_unlinked
 
 
 def test_other_texts_of_a_batch() -> None:
     kept, live = a_run("a b c", "d e f"), a_run("a b c", "x y z")
-    change = column(board(live, a_view(kept, text=1)), ComparedSide.CHANGE)
+    change = column(board(live, a_view(kept, text=1)), ComparisonSide.CHANGE)
     by_hand = live.trace.read("weights", (1, 0)) - kept.trace.read("weights", (1, 0))
     np.testing.assert_allclose(change.values, by_hand, atol=1e-7)
     assert titles(board(a_run("a b c"), a_view(kept))) == ["Weights A", "Weights B"]
@@ -308,7 +308,7 @@ def test_arrow_keys_move_through_every_column_and_back(live: Run, view: View) ->
 
 
 def test_a_cell_is_highlighted_in_every_column_with_all_three_numbers() -> None:
-    cell = Cell("weights", (0, 3, 1), None, ComparedSide.A)
+    cell = Cell("weights", (0, 3, 1), None, ComparisonSide.A)
     view = a_view(CAUSAL, hovered=cell)
     readout = present(Document(), view, FREE, None, False, None).panel(CELL_PANEL)
     assert readout
@@ -319,7 +319,9 @@ def test_a_cell_is_highlighted_in_every_column_with_all_three_numbers() -> None:
         f"B − A = {format_signed(float(b - a))}",
     )
     assert readout.value == f"{b:.4f}"
-    assert readout.plain.endswith(f". A {a:.4f}, B {b:.4f}, {readout.additional_sentences[2]}.")
+    assert readout.plain_text.endswith(
+        f". A {a:.4f}, B {b:.4f}, {readout.additional_sentences[2]}."
+    )
 
 
 @pytest.mark.parametrize(
@@ -374,7 +376,7 @@ def test_the_largest_difference_is_named() -> None:
     by_hand = FREE.trace.read("weights") - CAUSAL.trace.read("weights")
     place = tuple(int(at) for at in np.unravel_index(np.abs(by_hand).argmax(), by_hand.shape))
     assert bar
-    assert bar.largest == Cell("weights", place, None, ComparedSide.CHANGE)
+    assert bar.largest == Cell("weights", place, None, ComparisonSide.CHANGE)
     head, query, key = place
     words = ["Your", "journey", "starts", "with", "one", "step"]
     value = format_signed(float(by_hand[place]))
@@ -384,19 +386,31 @@ def test_the_largest_difference_is_named() -> None:
 
 def test_what_differs_between_a_and_b_is_named() -> None:
     document = Document()
-    assert describe_differences(document, document) == ()
-    changed = document.set("causal", False).set("bias", True).set("temperature", 2.0)
-    said = describe_differences(document, changed)
+    assert describe_setting_differences(document, document) == ()
+    changed = (
+        document.with_setting("causal", False)
+        .with_setting("bias", True)
+        .with_setting("temperature", 2.0)
+    )
+    said = describe_setting_differences(document, changed)
     assert said == ("bias in Q, K, V: off → on", "temperature: 1 → 2", "mask: causal → none")
-    assert describe_differences(document, document.set("text", "a")) == ("the text",)
-    own = document.set("own_mask", None).set("projection", Projection.NONE)
-    assert "projection: linear layers → none: Q = K = V = X" in describe_differences(document, own)
+    assert describe_setting_differences(document, document.with_setting("text", "a")) == (
+        "the text",
+    )
+    own = document.with_setting("own_mask", None).with_setting("projection", Projection.NONE)
+    assert "projection: linear layers → none: Q = K = V = X" in describe_setting_differences(
+        document, own
+    )
 
 
 def test_many_differences_are_counted() -> None:
     document = Document()
-    other = document.set("causal", False).set("seed", 5).set("temperature", 2.0)
-    other = other.set("text", "a b").set("bias", True)
+    other = (
+        document.with_setting("causal", False)
+        .with_setting("seed", 5)
+        .with_setting("temperature", 2.0)
+    )
+    other = other.with_setting("text", "a b").with_setting("bias", True)
     comparison = Comparison(ComparisonKind.KEPT, CAUSAL, document)
     bar = present_comparison(resolved(FREE, View(comparison=comparison), other))
     assert bar
@@ -410,7 +424,7 @@ def test_many_differences_are_counted() -> None:
 @pytest.mark.parametrize("against", ComparisonKind)
 def test_a_cell_of_aggregated_heads_is_compared_if_they_are_shown(against: ComparisonKind) -> None:
     live = a_run(seed=3, **DROPS)
-    cell = Cell("weights", (2, 1), HeadAggregate.MEAN, ComparedSide.B)
+    cell = Cell("weights", (2, 1), HeadAggregate.MEAN, ComparisonSide.B)
     kept = a_run(**DROPS) if against is ComparisonKind.KEPT else None
     view = View(
         comparison=Comparison(against, kept), folds=frozenset({HeadAggregate.MEAN}), hovered=cell
@@ -439,11 +453,11 @@ def test_signs_are_written() -> None:
 
 @pytest.mark.parametrize(
     "fields",
-    [{"playhead": Playhead(PlaybackPosition("weights"))}, {"guess": Prediction("weights")}],
+    [{"playhead": PlaybackState(PlaybackPosition("weights"))}, {"guess": Prediction("weights")}],
 )
 def test_a_comparison_is_suspended_during_playback(fields: dict[str, Any]) -> None:
     view = a_view(CAUSAL, **fields)
-    assert not [one for one in board(FREE, view).heatmaps if one.part is not ComparedSide.PLAIN]
+    assert not [one for one in board(FREE, view).heatmaps if one.part is not ComparisonSide.PLAIN]
     bar = present_comparison(resolved(FREE, view))
     assert bar
     assert (bar.result, bar.largest) == (PAUSED_NOTICE, None)
@@ -454,7 +468,7 @@ def test_prefetching_reads_everything_that_is_needed() -> None:
     live = a_run(LONG)
     assert needs(live, view) != needs(live, replace(view, comparison=None))
     warm(live, view)
-    holdings = [live.trace.cached_stage(name) for name in live.trace.names]
+    holdings = [live.trace.cached_stage_tensor(name) for name in live.trace.names]
     assert view.comparison
     before = [held.cached_keys for held in holdings], len(view.comparison.derived_tensors)
     present(Document(), view, live, None, False, None)

@@ -28,7 +28,7 @@ from visualizer.session.timeline import PlaybackPosition
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
-    from visualizer.heatmap.board import FlowPanels
+    from visualizer.heatmap.board import FlowBoardPanels
     from visualizer.heatmap.board_layout import FlowPlacement, PanelSlot
     from visualizer.heatmap.flow_layout import Box
 
@@ -47,7 +47,7 @@ def _placement(hand: Hand) -> FlowPlacement:
     return found
 
 
-def _panels(hand: Hand) -> FlowPanels:
+def _panels(hand: Hand) -> FlowBoardPanels:
     return _placement(hand).panels
 
 
@@ -97,7 +97,7 @@ def test_the_pointer_finds_cells_above_a_matrix(flow_hand: Hand, matrix: str, st
     slot, token = placement.operands[at], 4
     assert slot is not None
     across = stage == "keys"  # transposed: a token is a column
-    area = slot.cell(0, token) if across else slot.cell(token, 0)
+    area = slot.cell_area(0, token) if across else slot.cell_area(token, 0)
     flow_hand.move_to(area.center().toPoint())
     wanted = Cell(stage, (0, token, 0))
     flow_hand.until(lambda: flow_hand.board.cell_cursor.hovered == wanted)
@@ -173,7 +173,7 @@ def test_a_changed_setting_keeps_the_flow(flow_hand: Hand) -> None:
     flow_hand.type_sentence("one two three four five six seven eight")
     flow_hand.settle()
     assert _panels(flow_hand).panels[0].values.shape[0] == 8
-    flow_hand.window.workspace.set("heads", 1)
+    flow_hand.window.workspace.change_setting("heads", 1)
     flow_hand.settle()
     assert _placement(flow_hand).layout.tabs.boxes == ()
 
@@ -256,7 +256,7 @@ def test_a_number_of_concat_leads_to_its_own_head(flow_hand: Hand, head: int) ->
     placement = _placement(flow_hand)
     slots = {slot.heatmap.stage: slot for slot in placement.slots if slot}
     width = len(slots["context"].heatmap.columns.labels)
-    source = slots["context"].cell(3, 0)
+    source = slots["context"].cell_area(3, 0)
     tab = placement.thumbnails[head].cells
     framed = QRectF(source if head == placement.panels.front else tab).adjusted(-2, -2, 2, 2)
     before = _colours(flow_hand, framed), _colours(flow_hand, source)
@@ -323,7 +323,7 @@ def many_heads(flow_hand: Hand) -> Hand:
     """Show more heads than there is room for."""
     workspace = flow_hand.window.workspace
     for name in ("d_in", "d_out", "heads"):
-        workspace.set(name, 64)
+        workspace.change_setting(name, 64)
         flow_hand.settle()
     return flow_hand
 
@@ -350,7 +350,7 @@ def test_all_heads_are_reached_by_turning_pages(many_heads: Hand) -> None:
 
 def test_mean_and_maximum_of_heads_are_further_tabs(flow_hand: Hand) -> None:
     for by in HeadAggregate:
-        flow_hand.window.controllers.view_controller.toggle_aggregate(by)
+        flow_hand.window.controllers.view_controller.toggle_head_aggregate(by)
         flow_hand.settle()
     run, placement = flow_hand.window.workspace.run, _placement(flow_hand)
     assert run is not None
@@ -368,11 +368,11 @@ def test_a_toggled_mask_changes_all_thumbnails(flow_hand: Hand) -> None:
     viewport = flow_hand.board.viewport()
     before: dict[tuple[int, bool], int] = {}
     for is_causal in (True, False, True):
-        flow_hand.window.workspace.set("causal", is_causal)
+        flow_hand.window.workspace.change_setting("causal", is_causal)
         flow_hand.settle()
         picture = viewport.grab().toImage()
         for at, slot in enumerate(_placement(flow_hand).thumbnails):
-            corner = slot.cell(0, 5).center().toPoint()
+            corner = slot.cell_area(0, 5).center().toPoint()
             colour = picture.pixel(corner * picture.devicePixelRatio())
             assert before.setdefault((at, is_causal), colour) == colour
     assert before[0, True] != before[0, False]
@@ -400,7 +400,7 @@ def _drag_headings(hand: Hand, stage: str, *others: str) -> list[tuple[str, floa
     hand.board.scrubbed.connect(lambda stage, share: sought.append((stage, share)))
 
     def point(name: str, share: float) -> QPoint:
-        x = timeline.x_of(name, share)
+        x = timeline.x_of_stage(name, share)
         assert x is not None
         return QPoint(round(x), round(heading_line(timeline.placement, 0).center().y()))
 
@@ -451,9 +451,9 @@ def test_every_stage_has_a_part_of_a_heading_line(flow_hand: Hand) -> None:
     assert flow_hand.window.workspace.run
     for stage in flow_hand.window.workspace.run.trace.names:
         for share in (0.01, 0.5, 0.99):
-            x = timeline.x_of(stage, share)
+            x = timeline.x_of_stage(stage, share)
             assert x is not None
-            found, where = timeline.stage_at(x)
+            found, where = timeline.stage_and_share_at(x)
             assert found == stage
             assert where == pytest.approx(share)
 
@@ -467,9 +467,9 @@ def test_the_knob_is_where_playback_is(flow_hand: Hand) -> None:
     assert share == pytest.approx(4 / 6)
     assert computed_share(timeline.placement, flow_hand.board.highlights, "masked") == 1
     assert computed_share(timeline.placement, flow_hand.board.highlights, "context") == 0
-    x = timeline.x_of("weights", share)
+    x = timeline.x_of_stage("weights", share)
     assert x is not None
-    flow_hand.board.motion.skip_step()
+    flow_hand.board.motion.skip_motion()
     image = flow_hand.board.viewport().grab().toImage()
     below = round(heading_line(timeline.placement, 0).center().y() + KNOB_PX / 2 - 2)
     ink = flow_hand.window.theme.ink
@@ -510,13 +510,13 @@ def test_numbers_of_a_matrix_stay_until_its_next_state_is_computed(flow_hand: Ha
     for stage, share in (("scaled", 1), ("masked", 0.5), ("masked", 1)):
         playback.seek_within_stage(stage, share)
         flow_hand.settle()
-        flow_hand.board.motion.skip_step()
+        flow_hand.board.motion.skip_motion()
         pictures.append(rgb_of(flow_hand.board.viewport().grab().toImage()))
     placement = _placement(flow_hand)
     at = next(at for at, one in enumerate(placement.panels.columns) if "masked" in one.states)
     slot = placement.slots[at]
     assert slot is not None
-    row = slot.cell(4, 0).united(slot.cell(4, 5)).adjusted(4, 4, -4, -4).toAlignedRect()
+    row = slot.cell_area(4, 0).united(slot.cell_area(4, 5)).adjusted(4, 4, -4, -4).toAlignedRect()
     scaled, halfway, masked = (
         picture[row.top() : row.bottom(), row.left() : row.right()] for picture in pictures
     )
@@ -530,7 +530,7 @@ def _layer_cell(hand: Hand, stage: str, row: int, column: int) -> QPoint:
     at = next(at for at, one in enumerate(_panels(hand).columns) if stage in one.states)
     slot = _placement(hand).operands[at]
     assert slot is not None
-    return slot.cell(row, column).center().toPoint()
+    return slot.cell_area(row, column).center().toPoint()
 
 
 @pytest.mark.parametrize(("stage", "name"), [("keys", "W_key"), ("output", "out_proj")])
@@ -599,7 +599,7 @@ def test_bands_do_not_cover_numbers(flow_hand: Hand, cell: Cell) -> None:
     slot = _placement(flow_hand).slots[at]
     assert slot
     assert slot.numbers
-    crossed = [slot.cell(*place).toAlignedRect() for place in ((5, 0), (5, 1), (3, 2), (4, 2))]
+    crossed = [slot.cell_area(*place).toAlignedRect() for place in ((5, 0), (5, 1), (3, 2), (4, 2))]
 
     def inside() -> list[list[list[int]]]:
         picture = rgb_of(flow_hand.board.viewport().grab().toImage())

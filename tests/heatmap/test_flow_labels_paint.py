@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.small_runs import a_run, board
-from visualizer.heatmap.flow_labels_paint import board_labels, shown_positions
-from visualizer.heatmap.flow_placement import place_flow
+from visualizer.heatmap.flow_labels_paint import board_labels, labelled_positions
+from visualizer.heatmap.flow_placement import place_flow_panels
 from visualizer.widgets.fonts import font_metrics
 
 if TYPE_CHECKING:
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 def test_the_first_position_and_multiples_of_a_round_number_are_shown(
     tokens: int, pitch: float, shown: range | tuple[int, ...]
 ) -> None:
-    assert [at + 1 for at in shown_positions(range(tokens), pitch, 20.0)] == list(shown)
+    assert [at + 1 for at in labelled_positions(range(tokens), pitch, 20.0)] == list(shown)
 
 
 @given(st.integers(0, 5_000), st.integers(1, 20_000), st.floats(0.01, 40), st.floats(10, 60))
 def test_positions_never_touch(start: int, count: int, pitch: float, room: float) -> None:
-    found = shown_positions(range(start, start + count), pitch, room)
+    found = labelled_positions(range(start, start + count), pitch, room)
     assert found[0] == start
     assert all((b - a) * pitch >= room for a, b in itertools.pairwise(found))
     assert all(at < start + count for at in found)
@@ -45,7 +45,7 @@ def test_there_is_room_for_words_if_rows_are_high_enough(
     tokens: int, application: QApplication
 ) -> None:
     text = " ".join(f"letters{at:05}" for at in range(tokens))
-    placement = place_flow(board(a_run(text, heads=1), flow=True), 1600, 1400, 1).flow
+    placement = place_flow_panels(board(a_run(text, heads=1), flow=True), 1600, 1400, 1).flow
     assert placement is not None
     words = [label for label in board_labels(placement) if label.is_word and not label.is_upright]
     assert len(words) == tokens

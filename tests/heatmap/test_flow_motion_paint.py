@@ -14,12 +14,12 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from tests.support.image_pixels import rgb_of
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run
-from visualizer.attention.spec import BlockKind, MaskKind, NormalisationKind
+from visualizer.attention.spec import MaskKind, NormalisationKind, TransformerBlockKind
 from visualizer.format import format_number
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import present_board
-from visualizer.heatmap.flow_motion_paint import FlowMotion, flow_motion
-from visualizer.heatmap.flow_placement import place_flow
+from visualizer.heatmap.flow_motion_paint import FlowMotion, create_flow_motion
+from visualizer.heatmap.flow_placement import place_flow_panels
 from visualizer.heatmap.highlights import Highlights, present_highlights
 from visualizer.heatmap.motion_card_paint import ScoreCard, SoftmaxCard
 from visualizer.heatmap.step_motion_paint import target_areas
@@ -29,7 +29,7 @@ from visualizer.heatmap.step_motion_phases import (
     MotionPhase,
     unpaused_motion_ms,
 )
-from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
+from visualizer.session.timeline import PlaybackPosition, PlaybackState, StepSize
 from visualizer.session.view import View
 from visualizer.widgets.theme import LIGHT
 
@@ -67,13 +67,13 @@ class Played:
         self, run: Run, stage: str, row: int = 3, column: int = 0,
         grain: StepSize = StepSize.ROW, **fields: Any,
     ) -> None:  # fmt: skip
-        playhead = Playhead(PlaybackPosition(stage, row, column), grain)
+        playhead = PlaybackState(PlaybackPosition(stage, row, column), grain)
         seen = resolved(run, View(flow=True, playhead=playhead, **fields))
-        layout = place_flow(present_board(seen, Board()), *SIZE, 1)
+        layout = place_flow_panels(present_board(seen, Board()), *SIZE, 1)
         assert layout.flow
         self.run, self.placement = run, layout.flow
         self.highlights: Highlights = present_highlights(seen)
-        made = flow_motion(layout.flow, self.highlights, LIGHT, QRectF(0, 0, *SIZE), copied)
+        made = create_flow_motion(layout.flow, self.highlights, LIGHT, QRectF(0, 0, *SIZE), copied)
         assert made
         self.motion: FlowMotion = made
         step = self.highlights.step
@@ -128,14 +128,16 @@ def test_operands_move_straight_from_their_cells_to_the_result(stage: str) -> No
 def test_a_projected_row_moves_with_its_numbers(stage: str) -> None:
     row = Played(a_run(), stage).motion.operands[0]
     assert row.picture.size() == row.start.size().toSize()  # a copy of the board, not only colours
-    assert row.at(1).size() == row.at(0).size()
+    assert row.area_at(1).size() == row.area_at(0).size()
 
 
 def test_a_query_comes_from_the_left_and_a_key_from_above() -> None:
     played = Played(a_run(), "scores", 3, 1, StepSize.CELL)
     query, key = played.motion.operand_areas(0)
     queries, keys = played.slot("queries"), played.operand("keys")
-    assert query == queries.cell(3, 0).united(queries.cell(3, queries.heatmap.values.shape[1] - 1))
+    assert query == queries.cell_area(3, 0).united(
+        queries.cell_area(3, queries.heatmap.values.shape[1] - 1)
+    )
     assert (key.top(), key.bottom()) == (keys.cells.top(), keys.cells.bottom())
     assert key.center().x() == pytest.approx(played.target.center().x())
     assert query.right() <= played.target.left()
@@ -178,7 +180,7 @@ def test_the_bars_of_a_row_become_weights() -> None:
     exponentials = np.exp(scores)
     np.testing.assert_allclose(card.terms.terms[:4], exponentials, rtol=1e-6)
     assert card.shown.order == (0, 1, 2, 3)  # later keys are masked
-    assert card.total == pytest.approx(exponentials.sum())
+    assert card.exponential_sum == pytest.approx(exponentials.sum())
     weights = run.trace.read("weights", (0, 3))[:4]
     for term, exponential, weight in zip(card.terms.terms, exponentials, weights, strict=False):
         assert card.bar_length(term, 1, 0) == pytest.approx(exponential / exponentials.max())
@@ -196,7 +198,7 @@ def test_the_sum_and_the_bars_of_a_row_are_synchronized() -> None:
         numbers = [term / card.divisor(divided) for term in terms]
         assert card.sum_at(1, divided) == pytest.approx(sum(numbers))
     assert card.divisor(0) == card.sum_at(1, 1) == 1
-    assert card.divisor(1) == card.sum_at(1, 0) == card.total
+    assert card.divisor(1) == card.sum_at(1, 0) == card.exponential_sum
 
 
 def test_the_shares_of_a_context_vector_add_up_to_one_row() -> None:
@@ -208,7 +210,7 @@ def test_the_shares_of_a_context_vector_add_up_to_one_row() -> None:
     assert heights.sum() == pytest.approx(played.target.height(), rel=1e-4)
     values = played.operand("values")
     for key, strip in enumerate(played.motion.strips):
-        assert strip.start.top() == pytest.approx(values.cell(key, 0).top())
+        assert strip.start.top() == pytest.approx(values.cell_area(key, 0).top())
         assert strip.end.left() == played.target.left()
     stacked = played.motion.strips
     assert all(
@@ -237,7 +239,7 @@ def test_cards_cover_neither_computed_cells_nor_thumbnails(words: int, stage: st
         assert card is not None
         assert played.placement.thumbnails
         target = played.slot(stage)
-        done = target.cell(0, 0).united(target.cell(row, words - 1))
+        done = target.cell_area(0, 0).united(target.cell_area(row, words - 1))
         before = [played.slot(name).cells for name in ("input", "queries", "keys", "values")]
         above = [slot.cells for slot in played.placement.operands if slot]
         tabs = [slot.cells for slot in played.placement.thumbnails]
@@ -263,7 +265,7 @@ def test_a_card_labels_its_numbers(kind: NormalisationKind, temperature: float, 
 
 
 def test_a_block_also_has_motions() -> None:
-    run = a_run(d_in=8, d_out=8, block=BlockKind.PRE_NORM)
+    run = a_run(d_in=8, d_out=8, block=TransformerBlockKind.PRE_NORM)
     for stage in ("scores", "weights", "context"):
         assert Played(run, stage).motion.kind is KINDS[stage]
 

@@ -14,14 +14,14 @@ from tests.support.long_texts import long_shot
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run, replayed
 from visualizer.attention.spec import (
-    BlockKind,
     HeadArrangement,
     MaskKind,
     NormalisationKind,
     PositionKind,
+    TransformerBlockKind,
 )
 from visualizer.heatmap import board_presenter
-from visualizer.heatmap.board import Board, FlowPanels, Heatmap
+from visualizer.heatmap.board import Board, FlowBoardPanels, Heatmap
 from visualizer.heatmap.board_presenter import present_board
 from visualizer.heatmap.colour_mapping import colour_indices
 from visualizer.session.cell_address import Cell
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
 
 
-def _flow(run: Run, **fields: Any) -> FlowPanels:
+def _flow(run: Run, **fields: Any) -> FlowBoardPanels:
     made = present_board(resolved(run, View(flow=True, **fields)), Board()).flow
     assert made is not None
     return made
 
 
-def _by_stage(flow: FlowPanels) -> dict[str, tuple[Heatmap, Heatmap | None]]:
+def _by_stage(flow: FlowBoardPanels) -> dict[str, tuple[Heatmap, Heatmap | None]]:
     return {
         panel.stage: (panel, operand)
         for panel, operand in zip(flow.panels, flow.operands, strict=True)
     }
 
 
-def _operand(flow: FlowPanels, stage: str) -> np.ndarray:
+def _operand(flow: FlowBoardPanels, stage: str) -> np.ndarray:
     operand = _by_stage(flow)[stage][1]
     assert operand is not None
     return operand.values.astype(np.float64)
@@ -59,7 +59,7 @@ def _operand(flow: FlowPanels, stage: str) -> np.ndarray:
         {},
         {"arrangement": HeadArrangement.STACKED},
         {"bias": True},
-        {"d_in": 4, "d_out": 4, "block": BlockKind.PRE_NORM},
+        {"d_in": 4, "d_out": 4, "block": TransformerBlockKind.PRE_NORM},
         {"d_in": 8, "d_out": 8, "position": PositionKind.ROTARY},
         {"d_in": 8, "d_out": 8, "heads": 4, "key_value_heads": 2},
     ],

@@ -15,11 +15,11 @@ from PySide6.QtGui import QFontMetricsF, QImage, QPainter
 from tests.support.examples import examples
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run
-from visualizer.attention.spec import BlockKind, MaskKind, NormalisationKind
+from visualizer.attention.spec import MaskKind, NormalisationKind, TransformerBlockKind
 from visualizer.heatmap import flow_paint
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import present_board
-from visualizer.heatmap.flow_placement import place_flow
+from visualizer.heatmap.flow_placement import place_flow_panels
 from visualizer.session.view import View
 from visualizer.widgets.theme import LIGHT
 
@@ -72,7 +72,7 @@ class Case:
         stage = names[int(self.large * len(names))]
         view = View(flow=True, heads=frozenset({self.front}), large=stage)
         board = present_board(resolved(run, view), Board())
-        found = place_flow(board, *self.size, 1.0).flow
+        found = place_flow_panels(board, *self.size, 1.0).flow
         assert found is not None
         return found
 
@@ -88,7 +88,7 @@ def cases(draw: st.DrawFn) -> Case:
         "d_out": size,
         "d_in": size,
         "mask": draw(st.sampled_from([MaskKind.NONE, MaskKind.CAUSAL])),
-        "block": draw(st.sampled_from([*BlockKind])),
+        "block": draw(st.sampled_from([*TransformerBlockKind])),
         **({"normalisation": NormalisationKind.LINEAR} if is_linear else {}),
         "dropout": 0.0 if is_linear else draw(st.sampled_from([0.0, 0.5])),
     }

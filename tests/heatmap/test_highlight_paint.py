@@ -33,7 +33,7 @@ def painted(slot: PanelSlot, blocks: tuple[HighlightBlock, ...], theme: Theme) -
     image = QImage(round(whole.right()), round(whole.bottom()), QImage.Format.Format_RGB32)
     image.fill(QColor(theme.paper))
     painter = QPainter(image)
-    panel_paint.paint_slot(painter, slot, theme)
+    panel_paint.paint_panel(painter, slot, theme)
     paint_highlights(painter, slot, Highlights(blocks=blocks), theme)
     painter.end()
     return rgb_of(image)

@@ -20,17 +20,17 @@ from visualizer.explanations.explain import explain
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.highlights import (
     HighlightBlock,
-    cell_highlights,
     computed_extents,
     highlighted_blocks,
+    input_blocks_of_cell,
     step_computations,
 )
 from visualizer.models.model_folder import read_model_folder
 from visualizer.models.model_source import HeadEdit, HeadEditKind, ModelSource
-from visualizer.models.text_reading import read_text
+from visualizer.models.model_text_runs import read_text
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.timeline import PlaybackPosition, Playhead, Step, StepSize, Timeline
+from visualizer.session.timeline import PlaybackPosition, PlaybackState, Step, StepSize, Timeline
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 
@@ -57,7 +57,9 @@ def read_by(run: Run, text: int, made: set[tuple[str, Whole]]) -> set[tuple[str,
             for factor in group.factors:
                 if factor.name in run.trace and factor.name != stage:
                     terms = range(len(factor.read))
-                    found |= {(factor.name, factor.source(term)[len(batch) :]) for term in terms}
+                    found |= {
+                        (factor.name, factor.source_index(term)[len(batch) :]) for term in terms
+                    }
     return found
 
 
@@ -93,7 +95,7 @@ def test_stages_of_a_model_highlight_their_inputs(tmp_path: Path, grain: StepSiz
             made = {(name, (0, *at)) for one in highlights if one.is_result
                     for name, at in cells_of(one)}  # fmt: skip
             explained = {
-                (factor.name, factor.source(term)[1:])
+                (factor.name, factor.source_index(term)[1:])
                 for name, at in made
                 for group in explain(run.trace, name, at).groups
                 for factor in group.factors if factor.name in run.trace
@@ -119,7 +121,7 @@ def test_the_context_of_an_edited_head_is_highlighted_only_where_it_is_an_input(
     )
     read = {at for one in highlights if not one.is_result for at in cells_of(one)}
     explained = {
-        (factor.name, factor.source(term)[1:])
+        (factor.name, factor.source_index(term)[1:])
         for row in range(2)
         for column in columns
         for group in explain(run.trace, "concat", (0, row, column)).groups
@@ -135,7 +137,7 @@ def test_a_hovered_cell_highlights_its_inputs(case: Case, data: st.DataObject) -
     text = data.draw(st.integers(0, len(run.texts) - 1))
     stage = data.draw(st.sampled_from(run.trace.names))
     cell = Cell(stage, data.draw(st.sampled_from(list(places(run, stage)))))
-    highlights = cell_highlights(resolved(run, View(text=text)), cell)
+    highlights = input_blocks_of_cell(resolved(run, View(text=text)), cell)
     assert not any(one.is_result for one in highlights)
     found = set().union(*(cells_of(one) for one in highlights))
     assert found == read_by(run, text, {(cell.stage, cell.place)})
@@ -151,7 +153,7 @@ def test_the_window_highlights_the_inputs_of_the_pinned_cell_or_of_the_step() ->
     }
     again = present(Document(), view, run, None, False, screen)
     assert again.panel(BOARD_CONTENTS).highlights is screen.panel(BOARD_CONTENTS).highlights
-    playing = replace(view, playhead=Playhead(PlaybackPosition("scores")))
+    playing = replace(view, playhead=PlaybackState(PlaybackPosition("scores")))
     step = present(Document(), playing, run, None, False, screen)
     assert step.panel(BOARD_CONTENTS).highlights is step.panel(BOARD_CONTENTS).step_highlights
     covered = replace(view, guess=Prediction("weights"))
@@ -169,17 +171,17 @@ def test_the_computed_part_grows_with_each_step_until_it_is_complete(
 ) -> None:
     run = case.run()
     trace = run.trace
-    line = Timeline.of(trace, grain)
+    line = Timeline.from_trace(trace, grain)
     position = data.draw(st.integers(0, len(line) - 1))
-    places = [line.place(at) for at in range(position + 1)]
+    places = [line.position_of_step(at) for at in range(position + 1)]
     done = {
         (step.stage, row, column)
-        for step in (line.step(place) for place in places if place)
+        for step in (line.step_at(place) for place in places if place)
         for row, column in itertools.product(step.rows, step.columns)
     }
     last = places[-1]
     assert last is not None
-    shown = resolved(run, View(playhead=Playhead(last, grain)))
+    shown = resolved(run, View(playhead=PlaybackState(last, grain)))
     reached = {reach.stage: reach for reach in computed_extents(line, last)}
     for name in trace.names:
         for row, column in itertools.product(*map(range, trace.tensor(name).shape[-2:])):
@@ -198,7 +200,7 @@ def test_at_the_end_no_cell_is_empty_or_highlighted() -> None:
 
 
 def test_the_focus_is_the_played_stage_or_the_nearest_one() -> None:
-    view = View(playhead=Playhead(PlaybackPosition("masked", 2)))
+    view = View(playhead=PlaybackState(PlaybackPosition("masked", 2)))
     assert resolved(a_run(), view).focus == "masked"
     assert resolved(a_run(heads=1), view).focus == "masked"
     unmasked = resolved(a_run("a b c", mask=MaskKind.NONE), view)
@@ -207,7 +209,7 @@ def test_the_focus_is_the_played_stage_or_the_nearest_one() -> None:
 
 def test_a_prediction_covers_its_stage_and_dependent_stages() -> None:
     run = a_run()
-    playhead, guess = Playhead(PlaybackPosition("scores")), Prediction("weights")
+    playhead, guess = PlaybackState(PlaybackPosition("scores")), Prediction("weights")
     shown = resolved(run, View(playhead=playhead, guess=guess))
     assert shown.hidden_stages == {"weights", "context", "concat", "output"}
     assert (shown.focus, shown.place) == ("weights", None)

@@ -162,7 +162,7 @@ def test_the_minimap_shows_the_pinned_panel_in_its_theme(hand: Hand) -> None:
     assert overview
     assert (overview.stage, overview.head) == ("scores", 1)
     assert picture(hand) != before
-    hand.window.set_scheme("dark")
+    hand.window.set_colour_scheme("dark")
     assert picture(hand).pixelColor(2, 2) == QColor(hand.window.theme.paper)
 
 

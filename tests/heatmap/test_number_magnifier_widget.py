@@ -31,7 +31,7 @@ def long_hand(hand: Hand, request: pytest.FixtureRequest) -> Hand:
     if request.param == "flow":
         hand.click(hand.window.view_bar.buttons["view.show_flow"])
     hand.type_sentence(LONG)
-    hand.until(lambda: _trace(hand).tokens == 40)
+    hand.until(lambda: _trace(hand).query_count == 40)
     hand.settle()
     return hand
 

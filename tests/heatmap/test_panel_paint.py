@@ -16,10 +16,10 @@ from PySide6.QtWidgets import QApplication
 from tests.support.hand_made_panels import LOG, ROW_SCALE, SIGNED, UNIT, a_heatmap, axis
 from visualizer.heatmap import panel_margins, panel_margins_paint, panel_paint
 from visualizer.heatmap.board import Board, Heatmap
-from visualizer.heatmap.board_layout import ColumnHeader, TitlePlacement, choose_number_formats
+from visualizer.heatmap.board_layout import ColumnHeader, TitlePlacement, with_number_formats
 from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_indices, colour_table
-from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.session.cell_address import Cell, ComparisonSide
 from visualizer.widgets.fonts import apply_text_size, font_metrics, scaled_font, text_scale
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
@@ -51,14 +51,14 @@ class Painted:
         sized = replace(
             placed, cells=cells, cell_width=cell, cell_height=cell, numbers=None, **fields
         )
-        (self.slot,) = choose_number_formats([sized])
+        (self.slot,) = with_number_formats([sized])
         whole = self.slot.whole_area.adjusted(0, 0, 60, 30)
         size = (round(whole.right() * ratio), round(whole.bottom() * ratio))
         self.image = QImage(*size, QImage.Format.Format_RGB32)
         self.image.setDevicePixelRatio(ratio)
         self.image.fill(QColor(theme.paper))
         painter = QPainter(self.image)
-        panel_paint.paint_slot(painter, self.slot, theme)
+        panel_paint.paint_panel(painter, self.slot, theme)
         painter.end()
 
     def at(self, point: QPointF) -> str:
@@ -67,7 +67,7 @@ class Painted:
 
     def inside(self, row: int, column: int) -> set[str]:
         """Return all colours within a cell, without its edges."""
-        return self.trim_to(self.slot.cell(row, column).adjusted(2, 2, -2, -2))
+        return self.trim_to(self.slot.cell_area(row, column).adjusted(2, 2, -2, -2))
 
     def trim_to(self, area: QRectF) -> set[str]:
         xs = range(int(area.left() * self.ratio), int(area.right() * self.ratio))
@@ -96,7 +96,7 @@ def test_the_centre_of_a_cell_has_the_colour_of_its_number(
     painted = Painted(heatmap, SMALL, ratio=ratio)
     colours, chosen = scale(heatmap), colour_indices(heatmap)
     for row, column in np.ndindex(12, 12):
-        centre = painted.slot.cell(row, column).center()
+        centre = painted.slot.cell_area(row, column).center()
         assert painted.at(centre) == colours[chosen[row, column]], (row, column)
 
 
@@ -106,7 +106,7 @@ def test_a_small_cell_has_its_colour_from_edge_to_edge(ratio: float) -> None:
     painted = Painted(heatmap, TINY, ratio=ratio)
     colours, chosen = scale(heatmap), colour_indices(heatmap)
     for row, column in np.ndindex(30, 30):
-        cell = painted.slot.cell(row, column)
+        cell = painted.slot.cell_area(row, column)
         if 0 < row < 29 and 0 < column < 29:
             inner = cell.adjusted(0.1, 0.1, -0.1, -0.1)
             corners = {painted.at(inner.topLeft()), painted.at(inner.bottomRight())}
@@ -171,7 +171,7 @@ def test_the_shared_scale_of_layers_has_small_texts_next_to_its_ramp() -> None:
 
 def test_missing_values_have_the_warning_colour() -> None:
     painted = Painted(a_heatmap([[0.5] * 9 + [np.nan]] * 10), SMALL)
-    assert painted.at(painted.slot.cell(0, 9).center()) == LIGHT.warning.lower()
+    assert painted.at(painted.slot.cell_area(0, 9).center()) == LIGHT.warning.lower()
 
 
 # --------------------------------------------------------------------------------------- marks
@@ -184,7 +184,7 @@ def test_masked_cells_are_tinted_and_struck_through(cell: int, theme: Theme) -> 
     zeros = a_heatmap(np.zeros((6, 6)), colour=SIGNED, forbidden=forbidden)
     painted = Painted(zeros, cell, theme)
     tint = QColor(theme.mask).lightness()
-    upper = painted.slot.cell(0, 2).united(painted.slot.cell(1, 5))
+    upper = painted.slot.cell_area(0, 2).united(painted.slot.cell_area(1, 5))
     shades = painted.trim_to(upper)
     assert lower(theme.mask) < shades
     assert any(abs(QColor(one).lightness() - tint) > 12 for one in shades)
@@ -200,11 +200,11 @@ def test_masked_cells_are_tinted_and_struck_through(cell: int, theme: Theme) -> 
 @pytest.mark.parametrize("cell", [TINY, LARGE])
 def test_a_cell_that_one_side_forbids_is_hatched_over_its_colour(cell: int, theme: Theme) -> None:
     uneven = np.triu(np.ones((6, 6), dtype=bool), 1)
-    fields: dict[str, Any] = {"colour": SIGNED, "part": ComparedSide.CHANGE}
+    fields: dict[str, Any] = {"colour": SIGNED, "part": ComparisonSide.CHANGE}
     painted = Painted(a_heatmap(np.full((6, 6), 1.0), uneven_cells=uneven, **fields), cell, theme)
     mark = theme.border.lower()
     for row, column in np.ndindex(6, 6):
-        area = painted.slot.cell(row, column)
+        area = painted.slot.cell_area(row, column)
         foot = area.adjusted(1, area.height() * 0.75, -1, -1)
         assert (mark in painted.trim_to(foot)) == uneven[row, column]
         assert painted.inside(row, column) & set(scale(painted.heatmap, theme))
@@ -228,7 +228,7 @@ def test_dropped_cells_are_crossed_out() -> None:
     heatmap = a_heatmap(np.where(dropped, 0, 0.5), stage="dropped", dropped=dropped)
     painted = Painted(heatmap, LARGE)
     for row, column in np.ndindex(4, 4):
-        cell = painted.slot.cell(row, column)
+        cell = painted.slot.cell_area(row, column)
         inset = painted.slot.cell_width * 0.3
         inner = cell.adjusted(inset, inset, -inset, -inset)
         if dropped[row, column]:
@@ -318,7 +318,7 @@ def test_rows_and_columns_have_labels() -> None:
         assert painted.trim_to(panel_margins_paint.row_label_box(painted.slot, at)) != lower(
             LIGHT.paper
         )
-        above = painted.slot.cell(0, at).translated(0, -18)
+        above = painted.slot.cell_area(0, at).translated(0, -18)
         above.setHeight(16)
         assert painted.trim_to(above) != lower(LIGHT.paper)
 
@@ -376,7 +376,7 @@ def test_numbered_columns_have_round_numbers_as_labels() -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_window_paints_the_same(hand: Hand, scheme: str) -> None:
-    hand.window.set_scheme(scheme)
+    hand.window.set_colour_scheme(scheme)
     picture = hand.board.viewport().grab()
     image, ratio = picture.toImage(), picture.devicePixelRatio()
     for head in (0, 1):
@@ -384,7 +384,7 @@ def test_the_window_paints_the_same(hand: Hand, scheme: str) -> None:
             heatmap = hand.panel(stage, head)
             colours, chosen = scale(heatmap, hand.window.theme), colour_indices(heatmap)
             for row, column in np.ndindex(6, 6):
-                area = hand.board.area_of(Cell(stage, (head, row, column)))
+                area = hand.board.area_of_cell(Cell(stage, (head, row, column)))
                 assert area
                 if chosen[row, column] <= MAX_COLOUR_INDEX:
                     corner = area.topLeft() * ratio
@@ -407,8 +407,8 @@ def test_cells_at_the_edges_are_drawn_in_a_long_text(window: MainWindow, qtbot: 
     table = colour_table(slot.heatmap.colour.map, window.theme)
     last = len(indices) - 1
     for row, column in ((0, 0), (0, last), (last, 0), (last, last), (last // 2, last), (0, 7)):
-        centre = slot.cell(row, column).center()
+        centre = slot.cell_area(row, column).center()
         painted = picture.pixel(QPointF(centre).toPoint())
-        corner = picture.pixel(slot.cell(row, column).topLeft().toPoint())
+        corner = picture.pixel(slot.cell_area(row, column).topLeft().toPoint())
         assert np.uint32(painted) == table[indices[row, column]], (row, column)
         assert np.uint32(corner) == table[indices[row, column]], (row, column)

@@ -18,8 +18,8 @@ from tests.support.small_runs import a_run, board, panel
 from visualizer.attention import run as attention_run
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.masks import allowed
-from visualizer.attention.spec import MaskKind, MaskRoute, NormalisationKind
-from visualizer.attention.stages import is_hatched
+from visualizer.attention.spec import MaskKind, MaskPlacement, NormalisationKind
+from visualizer.attention.stages import has_forbidden_cells
 from visualizer.features.view_bar.presenter import present_view_controls
 from visualizer.heatmap import colour_mapping
 from visualizer.heatmap.board import Board
@@ -41,7 +41,7 @@ OTHER = " ".join(f"v{number}" for number in range(TOKENS - 2))
 SIZES: dict[str, Any] = {"d_in": 5, "d_out": 6, "heads": 3}
 RUNS = (
     a_run(TEXT, **SIZES),
-    a_run(TEXT, mask=MaskKind.WINDOW, window=3, route=MaskRoute.AFTER, dropout=0.4, **SIZES),
+    a_run(TEXT, mask=MaskKind.WINDOW, window=3, route=MaskPlacement.AFTER, dropout=0.4, **SIZES),
     a_run(
         TEXT,
         mask=MaskKind.NONE,
@@ -156,7 +156,7 @@ def test_every_number_is_that_of_the_trace(given_: Looked) -> None:
 def test_the_visible_part_is_pooled_into_blocks_that_fit(given_: Looked) -> None:
     heatmap, stage = given_.panel, given_.run.trace.stage(given_.stage)
     zoom = clamp_zoom(given_.view.zoom, (TOKENS, TOKENS))
-    parts = zoom.of(stage) if zoom else (None, None)
+    parts = zoom.visible_ranges(stage) if zoom else (None, None)
     room = given_.view.room
     for axis, part, size in zip(
         (heatmap.rows, heatmap.columns), parts, given_.numbers()[0].shape, strict=True
@@ -196,7 +196,7 @@ def test_labels_and_marks_belong_to_the_same_tokens(given_: Looked) -> None:
         else tuple(str(number + 1) for number in range(given_.numbers()[0].shape[1]))
     )
     spec = run.trace.spec
-    if not is_hatched(spec, given_.stage):
+    if not has_forbidden_cells(spec, given_.stage):
         assert heatmap.forbidden is None
         return
     may = np.broadcast_to(allowed(spec, TOKENS, given_.stage), run.trace.read(given_.stage).shape)[
@@ -206,8 +206,8 @@ def test_labels_and_marks_belong_to_the_same_tokens(given_: Looked) -> None:
     for at, row in enumerate(blocks(heatmap.rows)):
         for across, column in enumerate(blocks(heatmap.columns)):
             assert heatmap.forbidden[at, across] == (not may[row, column].any())
-            assert heatmap.rows.first(at) == row.start
-            assert heatmap.rows.cell(row.stop - 1) == at
+            assert heatmap.rows.first_of_cell(at) == row.start
+            assert heatmap.rows.cell_index_of(row.stop - 1) == at
 
 
 @given(looked(lens=WeightTransform.PLAIN))
@@ -353,13 +353,13 @@ def test_everything_for_the_minimap_is_read_before_a_cell_is_pinned() -> None:
     ):
         assert needs(long, view) == needs(long, other)
     warm(long, view)
-    kept = {name: long.trace.cached_stage(name).cached_keys for name in view.stages}
+    kept = {name: long.trace.cached_stage_tensor(name).cached_keys for name in view.stages}
     assert all({("pooled", 3, 3, (head,)) for head in (0, 1)} <= known for known in kept.values())
     pinned = replace(view, pinned=Cell("scores", (1, 1, 1)))
     shown = present_board(resolved(long, pinned), Board())
     assert shown.overview
     assert shown.overview.stage == "scores"
-    assert kept == {name: long.trace.cached_stage(name).cached_keys for name in view.stages}
+    assert kept == {name: long.trace.cached_stage_tensor(name).cached_keys for name in view.stages}
 
 
 # -------------------------------------------------------------------------- the cursor and words
@@ -376,11 +376,16 @@ def test_a_drawn_cell_is_the_cell_that_determines_its_number(given_: Looked) -> 
     for heatmap in shown.heatmaps:
         numbers = replace(given_, head=heatmap.head, fold=heatmap.fold).numbers()[0]
         for at, across in np.ndindex(heatmap.values.shape):
-            first = cell_at(heatmap, heatmap.rows.first(at), heatmap.columns.first(across))
+            first = cell_at(
+                heatmap, heatmap.rows.first_of_cell(at), heatmap.columns.first_of_cell(across)
+            )
             assert panel_of_cell(shown, first) is heatmap
             cell = displayed_cell(resolved(given_.run, given_.view), shown, first)
             row, column = cell.place[-2:]
-            assert (heatmap.rows.cell(row), heatmap.columns.cell(column)) == (at, across)
+            assert (heatmap.rows.cell_index_of(row), heatmap.columns.cell_index_of(column)) == (
+                at,
+                across,
+            )
             shown_number = float(heatmap.values[at, across])
             assert numbers[row, column] == pytest.approx(shown_number, rel=1e-5, abs=1e-7)
 
@@ -438,7 +443,7 @@ def test_coarse_rows_are_within_their_own_range(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 0)
     monkeypatch.setattr(attention_run, "MIN_BLOCKWISE_BYTES", 0)
     run = a_run(" ".join(f"w{number}" for number in range(60)), **SIZES)
-    run.trace.cached_stage("weights").draw_coarse_rows(4, 4, (0, slice(None), slice(None)))
+    run.trace.cached_stage_tensor("weights").draw_coarse_rows(4, 4, (0, slice(None), slice(None)))
     shown = panel(run, "weights", 0, colouring=ColourOptions(limits=ColourLimits.ROW))
     assert shown.values.shape == (60, 60)
     assert shown.ends is not None
@@ -452,7 +457,7 @@ def test_cells_that_are_not_drawn_yet_have_no_colour(monkeypatch: pytest.MonkeyP
     run = a_run(" ".join(f"w{number}" for number in range(60)), **SIZES)
     shown = panel(run, "context", 0)
     assert set(colour_mapping.colour_indices(shown).ravel()) == {DROPPED}
-    run.trace.cached_stage("context").draw_coarse_rows(1, 1, (0, slice(None), slice(None)))
+    run.trace.cached_stage_tensor("context").draw_coarse_rows(1, 1, (0, slice(None), slice(None)))
     shown = panel(run, "context", 0)
     assert shown.hidden is None
     assert colour_mapping.colour_indices(shown).max() < NAN_COLOUR_INDEX

@@ -125,7 +125,7 @@ def _areas_of_copies(moves: MotionViewer, stage: str) -> list[QRectF]:
     slots += [slot for slot in flow.thumbnails if slot.heatmap.stage == stage]
     row = moves.board.highlights.computed_extents
     last = next(one.rows for one in row if one.stage == stage) - 1
-    areas = [slot.cell(last, 0) for slot in slots]
+    areas = [slot.cell_area(last, 0) for slot in slots]
     return [area.adjusted(-1, -1, 1, 1) for area in areas if min(area.width(), area.height()) > 5]
 
 
@@ -138,7 +138,7 @@ def test_no_target_is_painted_before_its_operands_have_arrived(
     controllers = moves.viewer.window.controllers
     controllers.view_controller.focus_stage(stage)  # its cells are large enough to look at
     controllers.playback_controller.seek_stage(stage)
-    controllers.playback_controller.step(-1)
+    controllers.playback_controller.step_by(-1)
     moves.viewer.hand.settle()
     moves.viewer.picture()
     moves.step()

@@ -24,7 +24,7 @@ from visualizer.heatmap.step_motion_paths import (
     motion_paths,
     starts_motion,
 )
-from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize, Timeline
+from visualizer.session.timeline import PlaybackPosition, PlaybackState, StepSize, Timeline
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def read_by(run: Run, text: int, made: Cells) -> Cells:
     """Return the cells that the explanations of the given cells refer to."""
     batch = (text,) if run.trace.axes else ()
     return {
-        (factor.name, factor.source(term)[len(batch) :])
+        (factor.name, factor.source_index(term)[len(batch) :])
         for stage, place in made
         for group in explain(run.trace, stage, (*batch, *place)).groups
         for factor in group.factors
@@ -54,7 +54,9 @@ def read_by(run: Run, text: int, made: Cells) -> Cells:
 def shown_step(
     run: Run, place: PlaybackPosition, grain: StepSize, text: int = 0
 ) -> HighlightedStep:
-    step = present_highlights(resolved(run, View(text=text, playhead=Playhead(place, grain)))).step
+    step = present_highlights(
+        resolved(run, View(text=text, playhead=PlaybackState(place, grain)))
+    ).step
     assert step
     return step
 
@@ -70,8 +72,8 @@ def test_exactly_the_inputs_move_to_the_cells_computed_from_them(
     case: Case, grain: StepSize, data: st.DataObject
 ) -> None:
     run = case.run()
-    line = Timeline.of(run.trace, grain)
-    place = line.place(data.draw(st.integers(0, len(line) - 1)))
+    line = Timeline.from_trace(run.trace, grain)
+    place = line.position_of_step(data.draw(st.integers(0, len(line) - 1)))
     assert place
     text = data.draw(st.integers(0, len(run.texts) - 1))
     step = shown_step(run, place, grain, text)

@@ -12,7 +12,7 @@ from tests.support.window_input import CONTROL
 from visualizer.attention.spec import AttentionSpec, Device
 from visualizer.attention.token_embeddings import PADDING_LABEL
 from visualizer.session.cell_address import Cell
-from visualizer.session.document import Document, LineSplit
+from visualizer.session.document import Document, LineGrouping
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QPoint
@@ -26,7 +26,7 @@ TEXTS = ("The cat sat", "A dog ran to me", "Birds")
 def texts(hand: Hand) -> Hand:
     """Show three texts side by side."""
     spec = AttentionSpec(heads=2, d_out=4, device=Device.CPU)
-    hand.show_document(Document("\n".join(TEXTS), lines=LineSplit.APART, spec=spec))
+    hand.show_document(Document("\n".join(TEXTS), lines=LineGrouping.APART, spec=spec))
     hand.press(Qt.Key.Key_T, CONTROL | Qt.KeyboardModifier.AltModifier)
     hand.settle()
     return hand
@@ -39,7 +39,7 @@ def place(hand: Hand, text: int, row: int, column: int) -> QPoint:
         for slot in slots
         if slot.heatmap.stage == "weights" and slot.heatmap.leading == (text,)
     )
-    return slot.cell(row, column).center().toPoint() - hand.board.scroll_offset().toPoint()
+    return slot.cell_area(row, column).center().toPoint() - hand.board.scroll_offset().toPoint()
 
 
 def test_every_text_has_a_panel_with_its_own_tokens(texts: Hand) -> None:
@@ -81,7 +81,7 @@ def test_another_head_is_shown_by_pinning_or_choosing_it(texts: Hand) -> None:
     texts.window.workspace.change_view(pinned=Cell("weights", (1, 0, 0)))
     texts.settle()
     assert {shown.head for shown in texts.shown.heatmaps if shown.stage == "weights"} == {1}
-    texts.window.controllers.cell_selection_controller.unpin()
+    texts.window.controllers.cell_selection_controller.unpin_cell()
     texts.window.controllers.view_controller.solo_head(1)
     texts.settle()
     assert {shown.head for shown in texts.shown.heatmaps if shown.stage == "weights"} == {1}

@@ -11,7 +11,7 @@ from tests.heatmap.test_panel_paint import SMALL, TINY, Painted, scale
 from tests.support.hand_made_panels import a_heatmap
 from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_indices
 from visualizer.heatmap.panel_colour_scale import ColourScale, out_of_range_masks
-from visualizer.heatmap.panel_margins import format_limits
+from visualizer.heatmap.panel_margins import format_colour_bar_texts
 from visualizer.session.view_options import ColourCurve, ColourLimits
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
@@ -34,7 +34,7 @@ def filled(value: float, colour: ColourScale = TYPED, **fields: Any) -> Heatmap:
 
 def inks(painted: Painted, row: int, column: int) -> list[int]:
     """Return the width of the mark in each pixel row of a cell that contains it, from the top."""
-    cell, ratio = painted.slot.cell(row, column), painted.ratio
+    cell, ratio = painted.slot.cell_area(row, column), painted.ratio
     ground = scale(painted.heatmap, painted.theme)[colour_indices(painted.heatmap)[row, column]]
     xs = range(int((cell.left() + 1) * ratio), int((cell.right() - 1) * ratio))
     ys = range(int((cell.top() + 1) * ratio), int((cell.bottom() - 1) * ratio))
@@ -74,7 +74,7 @@ def test_cells_that_are_too_small_have_no_cut_corner() -> None:
 def test_no_cell_is_beyond_the_limits_on_a_rank_scale() -> None:
     ranked = ColourScale("viridis", ColourCurve.RANK, ColourLimits.TYPED, 0.2, 0.6)
     heatmap = filled(0.9, ranked)
-    assert out_of_range_masks(heatmap.values, heatmap.marks, ranked) is None
+    assert out_of_range_masks(heatmap.values, heatmap.cell_masks, ranked) is None
     assert inks(Painted(heatmap, SMALL), 2, 2) == []
 
 
@@ -85,14 +85,14 @@ def test_marked_cells_have_no_cut_corner(mark: str) -> None:
     given: dict[str, Any] = {mark: marks}
     marked, plain = (filled(value, **given) for value in (0.0, 0.4))
     assert Painted(marked, SMALL).inside(2, 2) == Painted(plain, SMALL).inside(2, 2)
-    found = out_of_range_masks(marked.values, marked.marks, TYPED)
+    found = out_of_range_masks(marked.values, marked.cell_masks, TYPED)
     assert found
     assert not found[0].any()
 
 
 def test_the_colour_bar_has_the_entered_limits() -> None:
-    assert format_limits(filled(0.4)) == ("0.20", "weight", "0.60")
-    assert format_limits(filled(0.4, SIGNED)) == ("−0.50", "weight", "0.50")
+    assert format_colour_bar_texts(filled(0.4)) == ("0.20", "weight", "0.60")
+    assert format_colour_bar_texts(filled(0.4, SIGNED)) == ("−0.50", "weight", "0.50")
 
 
 @pytest.mark.parametrize("curve", ColourCurve)
@@ -106,9 +106,9 @@ def test_limits_of_any_size_can_be_entered(end: float, is_signed: bool, curve: C
     if curve is ColourCurve.LINEAR:
         lowest = MAX_COLOUR_INDEX // 2 if is_signed else 0
         assert set(chosen.ravel()) == {MAX_COLOUR_INDEX if end < 0.4 else lowest}
-    found = out_of_range_masks(heatmap.values, heatmap.marks, colour)
+    found = out_of_range_masks(heatmap.values, heatmap.cell_masks, colour)
     assert (found is None) == (curve is ColourCurve.RANK)
     if found:
         assert found[1].all() == (end < 0.4)
         assert not found[0].any()
-    assert format_limits(heatmap)[2]
+    assert format_colour_bar_texts(heatmap)[2]

@@ -139,7 +139,7 @@ def test_a_new_board_under_a_resting_pointer_is_explained(hand: Hand) -> None:
 def test_a_resting_pointer_does_not_interrupt_arrow_keys(hand: Hand) -> None:
     many_heads(hand)
     rest(hand, hand.point(Cell("weights", (0, 2, 1))))
-    hand.window.controllers.cell_selection_controller.pin(Cell("weights", (3, 5, 0)))
+    hand.window.controllers.cell_selection_controller.pin_cell(Cell("weights", (3, 5, 0)))
     hand.board.setFocus()
     before = hand.board.verticalScrollBar().value()
     hand.key(Qt.Key.Key_Down)
@@ -235,7 +235,7 @@ def test_a_link_to_a_hidden_panel_leads_to_the_flow_and_back(hand: Hand) -> None
     flow = hand.shown.flow
     assert flow is not None
     assert flow.front == 1
-    assert hand.board.area_of(Cell("values", (1, 1, 0))) is not None
+    assert hand.board.area_of_cell(Cell("values", (1, 1, 0))) is not None
     QTest.keyClick(hand.board, Qt.Key.Key_Escape)
     hand.settle()
     assert {key: slot.cells for key, slot in slots(hand).items()} == before
@@ -301,7 +301,7 @@ def test_values_on_a_reused_pixmap_match_those_on_a_new_pixmap(
     hand.settle()
     monkeypatch.setattr(hand.board, "devicePixelRatioF", lambda: ratio)
     QApplication.sendEvent(hand.board, QEvent(QEvent.Type.DevicePixelRatioChange))
-    hand.window.workspace.set("dropout", 0.5)
+    hand.window.workspace.change_setting("dropout", 0.5)
     hand.settle()
     mask, mode = "module.toggle_causal_mask", "module.toggle_training_mode"
     for change in (mask, mask, mode, mask, mode, "workspace.resample dropout_seed"):
@@ -311,7 +311,7 @@ def test_values_on_a_reused_pixmap_match_those_on_a_new_pixmap(
         labels = {slot.heatmap.label for slot in hand.board.board_layout.slots}
         assert labels >= {"Head 1", "Head 2"}
         check_picture(hand, ratio)
-    hand.window.workspace.set("dropout", 0.0)
+    hand.window.workspace.change_setting("dropout", 0.0)
     hand.settle()
     hand.window.controllers.view_controller.set_stage_limits("weights", 0.0, 0.2)
     for _ in range(2):  # a different number of cells beyond the limits, with the same width
@@ -331,7 +331,7 @@ def check_picture(hand: Hand, ratio: float) -> None:
     painter = QPainter(anew)
     painter.translate(-board.scroll_offset())
     for slot in board.board_layout.slots:
-        panel_paint.paint_slot(painter, slot, hand.window.theme)
+        panel_paint.paint_panel(painter, slot, hand.window.theme)
     painter.end()
     parts = (slot.whole_area.intersected(seen) for slot in board.board_layout.slots)
     areas = [area for area in parts if not area.isEmpty()]
@@ -364,7 +364,7 @@ def lit(slot: PanelSlot, cursor: CellCursor, theme: Theme) -> QImage:
     image = QImage(*size, QImage.Format.Format_RGB32)
     image.fill(QColor(theme.paper))
     painter = QPainter(image)
-    panel_paint.paint_slot(painter, slot, theme)
+    panel_paint.paint_panel(painter, slot, theme)
     paint_cursor(painter, slot, cursor, theme)
     painter.end()
     return image
@@ -384,7 +384,7 @@ def test_the_frame_of_a_cell_is_visible_on_every_colour(value: float, theme: The
     slot = lay_out_board(Board(((heatmap,),)), 600, 600).slots[0]
     cell = Cell("weights", (0, 5, 5))
     for cursor in (CellCursor(hovered=cell), CellCursor(pinned=cell)):
-        seen = colours(lit(slot, cursor, theme), slot.cell(5, 5).adjusted(-3, -3, 3, 3))
+        seen = colours(lit(slot, cursor, theme), slot.cell_area(5, 5).adjusted(-3, -3, 3, 3))
         assert {theme.accent.upper(), theme.paper.upper()} <= seen
 
 
@@ -392,7 +392,9 @@ def test_the_frame_of_a_cell_is_visible_on_every_colour(value: float, theme: The
 def test_a_highlighted_label_hides_labels_that_it_would_overlap() -> None:
     heatmap = a_heatmap([[0.5] * 60] * 60)
     placed = lay_out_board(Board(((heatmap,),)), 500, 500).slots[0]
-    assert panel_margins_paint.label_room(heatmap.rows, placed.cell_height) > placed.cell_height
+    assert (
+        panel_margins_paint.space_per_label(heatmap.rows, placed.cell_height) > placed.cell_height
+    )
     shown = {at for at, _ in panel_margins_paint.visible_labels(heatmap.rows, placed.cell_height)}
     row = next(at for at in range(1, 59) if at not in shown)
     image = lit(placed, CellCursor(query=row, key=row), LIGHT)
@@ -413,7 +415,7 @@ def test_a_highlighted_label_hides_no_other_if_every_row_is_labelled() -> None:
     placed = next(
         slot
         for slot in slots
-        if panel_margins_paint.label_size(slot.heatmap.rows, slot.cell_height) == small
+        if panel_margins_paint.label_font_size(slot.heatmap.rows, slot.cell_height) == small
     )
     images = [lit(placed, cursor, LIGHT) for cursor in (CellCursor(), CellCursor(query=7, key=7))]
     for row in (6, 8):
@@ -441,7 +443,7 @@ def test_the_widest_label_is_not_cut_when_highlighted(word: str) -> None:
     placed = lay_out_board(Board(((heatmap,),)), 500, 500).slots[0]
     box = panel_margins_paint.row_label_box(placed, 11).adjusted(-12, 2, 4, -2)
     plain, bold = (lit(placed, one, LIGHT) for one in (CellCursor(), CellCursor(query=11, key=0)))
-    size = panel_margins_paint.label_size(heatmap.rows, placed.cell_height)
+    size = panel_margins_paint.label_font_size(heatmap.rows, placed.cell_height)
     text = panel_margins_paint.elide_label(heatmap.rows.labels[11], placed.longest, size)
     measured = [
         QFontMetricsF(scaled_font(size, weight)).tightBoundingRect(text).width()
@@ -463,7 +465,7 @@ def test_rows_and_columns_of_selected_tokens_are_framed(block: int) -> None:
         image, accent = lit(placed, cursor, LIGHT), LIGHT.accent.upper()
 
         def is_lit(row: int, column: int, wide: float, high: float) -> bool:
-            middle = placed.cell(row * block, column * block).center()
+            middle = placed.cell_area(row * block, column * block).center()
             area = QRectF(middle.x() - wide / 2, middle.y() - high / 2, wide, high)
             return accent in colours(image, area)
 

@@ -19,7 +19,7 @@ from installers.linux.constants import APPSTREAM_ID, DOCUMENT_TYPE, NAME
 from installers.linux.desktop_files import FILES, ICON_SIZES, metainfo, write_desktop_files
 from tests.architecture.project_graph import ROOT
 from visualizer.app import NAME as WINDOW_CLASS
-from visualizer.app import set_desktop_entry
+from visualizer.app import set_desktop_file_name
 from visualizer.cli.options import LAB_COMMAND
 from visualizer.version import __version__
 
@@ -91,10 +91,10 @@ def test_a_window_names_the_menu_entry_where_it_is_installed(
     monkeypatch.setenv("XDG_DATA_DIRS", str(tmp_path / "none"))
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
     QGuiApplication.setDesktopFileName("")
-    set_desktop_entry()
+    set_desktop_file_name()
     assert QGuiApplication.desktopFileName() == ""
     write_desktop_files(tmp_path, BUILT)
-    set_desktop_entry()
+    set_desktop_file_name()
     assert QGuiApplication.desktopFileName() == NAME
 
 

@@ -45,7 +45,9 @@ def test_painted_widgets_describe_what_they_show(show: Show) -> None:
     attention.show_attention(present_attention(a_reading(), ModelKind.TRANSFORMER, pointing), LIGHT)
     scrub.show_timeline(present_snapshots([0, 10], 100, 10, MeasuredLoss(2.0, 10)), LIGHT)
     bars.show_bars(present_next_tokens("a", np.zeros((1, 2)), "xy", SamplingSettings()), LIGHT)
-    tree.show_generation(present_generation(GenerationTree(("a",)).pick(0, "b", 0.25)), LIGHT)
+    tree.show_generation(
+        present_generation(GenerationTree(("a",)).append_picked_token(0, "b", 0.25)), LIGHT
+    )
     found = {
         part: (heard(part).role, heard(part).value)
         for part in (attention.board, scrub.track, bars, tree.strip)

@@ -52,7 +52,7 @@ def setup(application: QObject, tmp_path: Path) -> Iterator[GenerationWithResult
 
 
 def test_a_token_is_sampled_once_the_result_arrives(setup: GenerationWithResults) -> None:
-    setup.generation.sample()
+    setup.generation.sample_token()
     assert setup.generation.tree.at == ROOT_NODE
     setup.deliver_result()
     (drawn,) = setup.generation.tree.nodes
@@ -60,7 +60,7 @@ def test_a_token_is_sampled_once_the_result_arrives(setup: GenerationWithResults
 
 
 def test_no_token_is_sampled_after_a_step_back(setup: GenerationWithResults) -> None:
-    setup.generation.sample()
+    setup.generation.sample_token()
     setup.generation.step_back()
     setup.deliver_result()
     assert setup.generation.tree.at == ROOT_NODE
@@ -69,7 +69,7 @@ def test_no_token_is_sampled_after_a_step_back(setup: GenerationWithResults) -> 
 def test_a_step_back_from_the_prompt_reports_that_generation_stopped(
     setup: GenerationWithResults,
 ) -> None:
-    setup.generation.run(True)
+    setup.generation.set_running(True)
     reported = []
     setup.generation.changed.connect(lambda: reported.append(setup.generation.is_running))
     setup.generation.step_back()

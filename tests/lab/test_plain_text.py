@@ -15,7 +15,7 @@ from visualizer.generation.generated_tokens_presenter import present_generation
 from visualizer.generation.generated_tokens_widget import GenerationPane
 from visualizer.generation.generation_tree import GenerationTree
 from visualizer.generation.token_choice_presenter import present_next_tokens
-from visualizer.generation.token_choice_widget import TokenChoicePane
+from visualizer.generation.token_choice_widget import NextTokenChoicePane
 from visualizer.lab.attention_view.presenter import LabCellSelection, present_attention
 from visualizer.lab.attention_view.probe_result import ProbeResult
 from visualizer.lab.attention_view.widget import LabAttentionView
@@ -43,12 +43,12 @@ def plain(tips: Iterable[str]) -> list[bool]:
 
 
 def test_next_tokens_are_plain_text(show: Show) -> None:
-    pane = TokenChoicePane()
+    pane = NextTokenChoicePane()
     show(pane, (400, 600))
     logits = np.zeros((1, COUNT))
     pane.show_bars(present_next_tokens(BOLD, logits, HOSTILE, SamplingSettings()), LIGHT)
     bars = pane.bars
-    tips = [tip_at(bars, bars.row(at).center().toPoint()) for at in range(COUNT)]
+    tips = [tip_at(bars, bars.row_rectangle(at).center().toPoint()) for at in range(COUNT)]
     assert plain(tips) == [True] * COUNT
     assert rich(pane) == []
     assert hostile_places(pane)
@@ -57,10 +57,14 @@ def test_next_tokens_are_plain_text(show: Show) -> None:
 def test_generated_text_is_plain_text(show: Show) -> None:
     pane = GenerationPane()
     show(pane, (900, 300))
-    tree = GenerationTree(HOSTILE, seed=1).pick(0, BOLD, 0.5).pick(1, FILE, 0.25)
+    tree = (
+        GenerationTree(HOSTILE, seed=1)
+        .append_picked_token(0, BOLD, 0.5)
+        .append_picked_token(1, FILE, 0.25)
+    )
     pane.show_generation(present_generation(tree, False), LIGHT)
     strip = pane.strip
-    places = [strip.box(chip).center().toPoint() for chip in range(COUNT + 2)]
+    places = [strip.chip_rect(chip).center().toPoint() for chip in range(COUNT + 2)]
     tips = [tip_at(strip.viewport(), place) for place in places]
     assert plain(tips) == [True] * (COUNT + 2)
     assert rich(pane) == []
@@ -74,7 +78,7 @@ def test_the_labels_of_attention_are_plain_text(show: Show) -> None:
         1, HOSTILE, np.zeros((COUNT, COUNT)), causal_weights(1, 1, COUNT), None, 0
     )
     for at in range(COUNT):
-        pointing = LabCellSelection().pin(Cell("layer 1", (0, at, 0)))
+        pointing = LabCellSelection().with_toggled_pin(Cell("layer 1", (0, at, 0)))
         panel = present_attention(reading, ModelKind.TRANSFORMER, pointing, before=None)
         view.show_attention(panel, LIGHT)
         assert is_hostile(view.description_label.text())
@@ -103,7 +107,7 @@ def test_errors_and_questions_are_plain_text(user: LabUser) -> None:
     window.probe_problem.setText(BOLD)
     window.statusBar().showMessage(FILE)
     assert rich(window) == []
-    assert "PlainLabel text" in hostile_places(window)
+    assert "PlainTextLabel text" in hostile_places(window)
     ask_stop_training(window, BOLD, BOLD, lambda: None, lambda: None)
     ask_close_run(window, BOLD, BOLD, lambda: None)
     ask_delete_run(window, FILE, lambda: None)

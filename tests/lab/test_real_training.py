@@ -90,7 +90,7 @@ def assert_model_is_opened(real: LabUser) -> None:
     real.window.lab.select_snapshot(run.snapshots[1])
     real.press(Qt.Key.Key_L, CONTROL | SHIFT)
     text = real.window.lab.view.probe
-    earlier = RunFolder(run.folder).snapshot(run.snapshots[1]).path
+    earlier = RunFolder(run.folder).snapshot_file(run.snapshots[1]).path
     assert wanted == [(run.folder, text), (earlier, text)]
     assert earlier.is_file()
 

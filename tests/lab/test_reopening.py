@@ -109,7 +109,7 @@ def test_a_renamed_run_is_selected_by_its_name(open_lab: Open) -> None:
     folder = user.train(50)
     user.close_run()
     user.until(lambda: not is_training(folder))
-    user.window.run_controller.rename_to(folder.name, " mine ")
+    user.window.run_controller.rename_run(folder.name, " mine ")
     assert open_lab().window.runs_pane.selected_run == "mine"
 
 

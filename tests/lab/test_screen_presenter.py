@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from visualizer.errors import InputError
-from visualizer.lab.screen_presenter import format_duration, present_lab
+from visualizer.lab.screen_presenter import format_duration, present_lab_screen
 from visualizer.lab.training.run_state import (
     BUSY_PHASES,
     RunFailure,
@@ -57,7 +57,7 @@ def a_progress(**values: Any) -> Message:
 
 
 def shown(run: RunState | None, refused: InputError | None = None) -> Any:
-    return present_lab(SETTINGS, run, refused, "")
+    return present_lab_screen(SETTINGS, run, refused, "")
 
 
 def test_the_losses_of_all_messages_are_one_curve() -> None:
@@ -116,7 +116,7 @@ def test_a_completed_run_can_only_be_extended() -> None:
 
 
 def test_settings_with_a_problem_are_not_started() -> None:
-    screen = present_lab(replace(SETTINGS, heads=3), None, None, "abab")
+    screen = present_lab_screen(replace(SETTINGS, heads=3), None, None, "abab")
     assert not screen.progress.can_toggle
     assert screen.setup.sample == "abab"
     assert shown(None).progress.can_toggle

@@ -14,7 +14,7 @@ from tests.support.lab_input import FAKE, NONE, LabUser
 from tests.support.window_input import LEFT
 from visualizer.lab import collapse_controller
 from visualizer.lab.window import LabWindow
-from visualizer.widgets.setting_controls import CountControl, RateControl
+from visualizer.widgets.setting_controls import FractionSliderControl, IntegerSliderControl
 from visualizer.widgets.size_keeping_splitter import SizeKeepingSplitter
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def test_sliders_stay_in_place_during_sampling(user: LabUser) -> None:
     before = [place(user, one) for one in boxes.values()]
     for name, text in (("top_k", "2"), ("top_p", "0"), ("top_p", "0.5"), ("temperature", "0")):
         control = boxes[name]
-        assert isinstance(control, CountControl | RateControl)
+        assert isinstance(control, IntegerSliderControl | FractionSliderControl)
         control.box.selectAll()
         QTest.keyClicks(control.box, text)
         assert pane.problem.isVisible() == (text == "0" and name == "top_p")
@@ -114,7 +114,7 @@ def test_sizes_are_stable_over_any_number_of_starts(
         user = LabUser(qtbot, window)
         if start in {1, 3}:  # the column with the text exists only with a run
             watch(user)
-        wanted.append({name: each.wanted_sizes for name, each in window.splitters.items()})
+        wanted.append({name: each.requested_sizes for name, each in window.splitters.items()})
         window.close()
         close_lab(window)
     assert wanted == 5 * wanted[:1]
@@ -127,7 +127,7 @@ def test_sizes_set_by_the_user_are_kept(user: LabUser) -> None:
     watch(user)
     drag(across.handle(1), 60)
     left, _, right = across.sizes()
-    assert left == across.wanted_sizes[0] != 264
+    assert left == across.requested_sizes[0] != 264
     user.window.resize(900, 600)
     user.window.resize(1400, 800)
     assert across.sizes()[::2] == [left, right]

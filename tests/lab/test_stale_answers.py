@@ -80,7 +80,7 @@ def test_an_empty_text_has_no_heatmaps_and_no_old_message(watching: LabUser) -> 
     assert watching.window.next_tokens_pane.bars.panel.bars == ()
     retype(watching, "ab")
     watching.until(lambda: watching.window.generation_controller.result is not None)
-    assert watching.window.training_views_controller.has_layers
+    assert watching.window.training_views_controller.has_attention_layers
 
 
 @pytest.mark.slow

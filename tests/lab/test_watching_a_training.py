@@ -49,7 +49,7 @@ def test_after_a_stop_no_token_is_sampled(watching: LabUser) -> None:
 
 def test_losses_are_plotted_with_the_baselines(watching: LabUser) -> None:
     assert {line.role.value for line in plot(watching).lines} >= {"training", "validation"}
-    assert plot(watching).last == 99
+    assert plot(watching).last_step == 99
     assert [line.loss for line in plot(watching).reference_losses] == [2.0, 1.5]
     assert plot(watching).reference_losses[0].name == "unigram baseline"
 
@@ -73,7 +73,7 @@ def test_axes_and_smoothing_by_keys(watching: LabUser) -> None:
 def test_a_step_is_selected_in_the_plot(watching: LabUser) -> None:
     window = watching.window
     view = window.plot_pane.view
-    QTest.mouseClick(view, LEFT, pos=view.line_position(50).toPoint())
+    QTest.mouseClick(view, LEFT, pos=view.point_at_step(50).toPoint())
     assert window.lab.view.step == 50
     watching.until(
         lambda: (

@@ -746,7 +746,7 @@ def test_a_background_start_counts_as_training_before_it_locks_the_run(user: Lab
     item = user.window.runs_pane.list.topLevelItem(0)
     assert item
     assert (item.text(0), item.text(1)) == (folder.name, "training")
-    user.window.run_controller.rename_to(folder.name, "other")
+    user.window.run_controller.rename_run(folder.name, "other")
     assert "is training in the background" in user.window.statusBar().currentMessage()
     background_controller.withdraw_orders(folder)
     assert not background_controller.is_training(folder)
@@ -829,7 +829,7 @@ def test_generation_continues_after_a_stop_and_shows_that_it_waits(user: LabUser
 def test_escape_unpins_the_cell_with_any_focus(user: LabUser) -> None:
     user.train(100)
     window, views = user.window, user.window.training_views_controller
-    user.until(lambda: views.has_layers)
+    user.until(lambda: views.has_attention_layers)
     tried = 0
     for widget in window.findChildren(QWidget):
         is_reached = widget.focusPolicy() != Qt.FocusPolicy.NoFocus and not widget.focusProxy()
@@ -986,7 +986,7 @@ def test_the_chosen_theme_applies_to_the_program(user: LabUser) -> None:
     for scheme in ("dark", "light"):
         # Another window has set this palette.
         QApplication.setPalette(palette(DARK if scheme == "light" else LIGHT))
-        user.window.set_scheme(scheme)
+        user.window.set_colour_scheme(scheme)
         paper = QApplication.palette().color(QPalette.ColorRole.Window).name()
         theme = theme_of(ColourScheme(scheme))
         assert paper == theme.paper.lower()

@@ -45,9 +45,9 @@ def test_indivisible_batches_are_rejected(
 ) -> None:
     group = joined(monkeypatch, 0, 3)
     with pytest.raises(InputError, match=said) as refused:
-        group.check_settings(quick(batch=batch, device=Device.CPU))
+        group.check_batch_and_device(quick(batch=batch, device=Device.CPU))
     name, value = refused.value.remedy or ("", 0)
-    group.check_settings(quick(**{name: value}, device=Device.CPU))
+    group.check_batch_and_device(quick(**{name: value}, device=Device.CPU))
 
 
 def test_each_process_has_a_gpu_of_its_own(
@@ -57,24 +57,24 @@ def test_each_process_has_a_gpu_of_its_own(
     machine.set_devices(Device.CUDA, Device.CPU)
     monkeypatch.setattr(torch.cuda, "set_device", selected.append)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    group.check_settings(quick(device=Device.AUTO))
+    group.check_batch_and_device(quick(device=Device.AUTO))
     assert selected == [1]
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     with pytest.raises(
         InputError, match="2 processes need one GPU each, but this machine has 1 GPU"
     ):
-        group.check_settings(quick(device=Device.AUTO))
-    group.check_settings(quick(device=Device.CPU))
+        group.check_batch_and_device(quick(device=Device.AUTO))
+    group.check_batch_and_device(quick(device=Device.CPU))
     machine.set_devices(Device.MPS, Device.CPU)
     with pytest.raises(InputError, match="Add --device cpu"):
-        group.check_settings(quick(device=Device.AUTO))
+        group.check_batch_and_device(quick(device=Device.AUTO))
     assert selected == [1]
 
 
 def test_processes_on_one_machine_share_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert joined(monkeypatch, 0, 4).sharing == ProcessCounts(4, 4)
+    assert joined(monkeypatch, 0, 4).process_counts == ProcessCounts(4, 4)
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    assert joined(monkeypatch, 0, 4).sharing == ProcessCounts(4, 2)
+    assert joined(monkeypatch, 0, 4).process_counts == ProcessCounts(4, 2)
 
 
 def test_a_process_that_cannot_connect_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:

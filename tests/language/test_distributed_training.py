@@ -20,7 +20,7 @@ from tests.support.torchrun_processes import messages, torchrun, train
 from visualizer.app import main
 from visualizer.errors import InputError
 from visualizer.language.loss_log import MISSING_VALUE
-from visualizer.language.open_run import OpenRun
+from visualizer.language.opened_run import OpenedRun
 from visualizer.language.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def stop_while_training(
     """
     run = RunFolder(folder)
     with torchrun(2, *arguments) as started:
-        wait_for_program(started.process, run.snapshot(12).exists)
+        wait_for_program(started.process, run.snapshot_file(12).exists)
         started.find_ranks()
         assert started.ranks.keys() == {0, 1}
         assert_watched(run)
@@ -162,7 +162,7 @@ def stop_while_training(
 
 def assert_watched(run: RunFolder) -> None:
     """Check that another program can read a run that is being trained, but not train it."""
-    opened = OpenRun(run, is_held=False)
+    opened = OpenedRun(run, is_held=False)
     assert opened.model_at(0)[1] == 0
     with pytest.raises(InputError, match="is already open"):
         opened.acquire_lock()
@@ -216,7 +216,7 @@ def test_an_interrupted_run_repeats_exactly(tmp_path: Path) -> None:
 def test_a_window_that_requests_the_run_receives_it(tmp_path: Path) -> None:
     run = RunFolder(tmp_path / "run")
     with training_ranks(2, tmp_path, *begin(run.path, steps="1000000")) as ranks:
-        wait_for_program(ranks.processes[0], run.snapshot(2).exists)
+        wait_for_program(ranks.processes[0], run.snapshot_file(2).exists)
         run.stop_file.touch()
         statuses, _, errors = ranks.ended()
     assert statuses == [143, 143]
@@ -249,7 +249,8 @@ def test_divergence_ends_all_processes(tmp_path: Path) -> None:
     assert not out
     assert statuses == [1, 1]
     assert (
-        RunFolder(tmp_path / "run").checkpoint_step() == RunFolder(tmp_path / "run").snapshots()[-1]
+        RunFolder(tmp_path / "run").checkpoint_step()
+        == RunFolder(tmp_path / "run").snapshot_steps()[-1]
     )
 
 

@@ -11,7 +11,7 @@ import torch
 from tests.support.small_trainings import begun, finish, rows_of
 from tests.support.torchrun_processes import messages, train
 from visualizer.attention.spec import Device
-from visualizer.language.open_run import OpenRun
+from visualizer.language.opened_run import OpenedRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import ModelKind
 
@@ -59,10 +59,10 @@ def test_an_interrupted_run_continues_its_dropout(tmp_path: Path) -> None:
     finish(whole)
     whole.close()
     part = begun(tmp_path / "part", device=Device.CUDA, dropout=0.3, steps=12)
-    finish(part, 5).save()
+    finish(part, 5).save_checkpoint()
     part.close()
     torch.rand(3, device="cuda")  # other random numbers have no effect
-    again = OpenRun(RunFolder(tmp_path / "part"))
+    again = OpenedRun(RunFolder(tmp_path / "part"))
     finish(again)
     again.close()
     one, other = ([row.training for row in rows_of(tmp_path / name)] for name in ("whole", "part"))

@@ -17,7 +17,7 @@ from visualizer.lab.layer_document import create_layer_document
 from visualizer.language import probe as language_probe
 from visualizer.language.language_models import (
     LanguageModel,
-    ResidualLayer,
+    ResidualAttentionLayer,
     build_model,
     count_layers,
 )
@@ -47,7 +47,7 @@ def peer(model: LanguageModel, ids: Tensor) -> Tensor:
     if model.position is not None:
         stream = stream + model.position.weight[: ids.shape[-1]]
     for layer in model.layers:
-        if isinstance(layer, ResidualLayer):
+        if isinstance(layer, ResidualAttentionLayer):
             stream = stream + peer_attention(layer, layer.attention_norm(stream))
             if layer.feed_forward is not None:
                 stream = stream + layer.feed_forward(stream)
@@ -61,7 +61,7 @@ def peer(model: LanguageModel, ids: Tensor) -> Tensor:
     return logits
 
 
-def peer_attention(layer: ResidualLayer, x: Tensor) -> Tensor:
+def peer_attention(layer: ResidualAttentionLayer, x: Tensor) -> Tensor:
     heads, weights = layer.attention.spec.heads, dict(layer.attention.named_parameters())
     queries, keys, values = (
         _to_heads(functional.linear(x, weights[f"{name}.weight"]), heads)
@@ -181,7 +181,7 @@ def test_traces_contain_what_the_model_computes(model: ModelKind) -> None:
 def test_a_layer_can_be_recomputed_by_the_program(model: ModelKind) -> None:
     built = small(model)
     vocabulary = Vocabulary(tuple("abcdefghijk"))
-    probe = language_probe.ProbeText.of("badcafe", vocabulary, built)
+    probe = language_probe.ProbeText.from_text("badcafe", vocabulary, built)
     _, traces = built.forward_with_traces(probe.ids)
     for number, trace in enumerate(traces):
         values, arrays = language_probe.layer_attention_inputs(built, probe, number)
@@ -219,8 +219,8 @@ def test_initializing_a_model_does_not_affect_other_random_numbers() -> None:
 def test_a_long_text_is_cut_at_the_beginning() -> None:
     model = build_model(replace(SMALL, model=ModelKind.TRANSFORMER, block=4), 3)
     vocabulary = Vocabulary(("a", "b", "c"), TokenizerKind.CHARACTERS)
-    probe = language_probe.ProbeText.of("abcabcb", vocabulary, model)
+    probe = language_probe.ProbeText.from_text("abcabcb", vocabulary, model)
     assert (probe.tokens, probe.cut) == (("a", "b", "c", "b"), 3)
     assert probe.ids.tolist() == [0, 1, 2, 1]
-    probe = language_probe.ProbeText.of("cab", vocabulary, model)
+    probe = language_probe.ProbeText.from_text("cab", vocabulary, model)
     assert (probe.tokens, probe.cut) == (("c", "a", "b"), 0)

@@ -21,9 +21,13 @@ from visualizer.language.memory_estimate import (
     check_training_memory,
     estimate_bytes,
 )
-from visualizer.language.open_run import OpenRun
+from visualizer.language.opened_run import OpenedRun
 from visualizer.language.run_folder import RunFolder
-from visualizer.language.training_settings import ModelKind, TrainingSettings, settings_problems
+from visualizer.language.training_settings import (
+    ModelKind,
+    TrainingSettings,
+    find_settings_problems,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -100,7 +104,7 @@ def test_settings_that_never_fit_name_what_to_reduce() -> None:
     remedy = refused.value.remedy
     while remedy:  # every remedy is applied
         settings = replace(settings, **{remedy[0]: remedy[1]})
-        assert settings_problems(settings) == ()
+        assert find_settings_problems(settings) == ()
         remedy = _offered(settings)
     check_training_memory(settings, 65)
     assert "smaller block or embedding size, or fewer layers" in refused.value.sentence
@@ -160,7 +164,7 @@ def test_training_that_does_not_fit_is_not_started(tmp_path: Path, machine: Mach
     with pytest.raises(InputError, match="Even a batch of 1"):
         begun(tmp_path / "run")
     assert not (tmp_path / "run").exists()
-    again = OpenRun(RunFolder(tmp_path / "kept"))  # an existing run can still be read
+    again = OpenedRun(RunFolder(tmp_path / "kept"))  # an existing run can still be read
     assert again.running is None
     assert "is available" in again.lock_error
     assert again.model_at(3)[1] == 3
@@ -184,7 +188,7 @@ def test_a_step_without_memory_is_undone_and_can_be_repeated(
     with monkeypatch.context() as patched:
         patched.setattr(home, place, _out_of_memory)
         with pytest.raises(InputError, match=f"Out of memory at step {at}; the model is"):
-            running.advance()
+            running.train_one_step()
     for name, one in running.trainer.model.state_dict().items():
         assert torch.equal(one, before[name])
     finish(opened)
@@ -204,7 +208,7 @@ def test_a_checkpoint_without_memory_is_reported_and_retried(
     running = finish(opened, 5)
     with monkeypatch.context() as patched:
         patched.setattr("visualizer.language.checkpoints.save", _out_of_memory)
-        running.save()
+        running.save_checkpoint()
     assert running.notice.startswith("Not enough memory to save a checkpoint.")
     finish(opened)
     assert running.notice == ""

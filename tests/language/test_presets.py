@@ -18,7 +18,7 @@ from visualizer.language.training_settings import (
     CorpusKind,
     CorpusSource,
     ModelKind,
-    settings_problems,
+    find_settings_problems,
 )
 
 if TYPE_CHECKING:
@@ -148,11 +148,11 @@ def test_the_initial_loss_of_a_transformer_is_as_reported(
 def test_each_preset_can_be_trained(preset: TrainingPreset, tmp_path: Path) -> None:
     settings = preset.settings
     if settings.source.kind is CorpusKind.FILE:
-        assert [problem.field for problem in settings_problems(settings)] == ["path"]
+        assert [problem.field for problem in find_settings_problems(settings)] == ["path"]
         path = tmp_path / "a.txt"
         path.write_text("To be, or not to be. " * 99, encoding="utf-8")
         settings = replace(settings, source=replace(settings.source, path=str(path)))
-    assert settings_problems(settings) == ()
+    assert find_settings_problems(settings) == ()
     generator = np.random.Generator(np.random.PCG64(1))
     batch = load_corpus(settings).sample_batch(
         CorpusSplit.VALIDATION, settings.batch, settings.block, generator

@@ -114,20 +114,22 @@ def test_every_token_has_a_visible_form(text: str) -> None:
 
 @given(st.text(min_size=1, max_size=60), st.sampled_from(TokenizerKind))
 def test_encoding_and_decoding_are_inverse(text: str, tokenizer: TokenizerKind) -> None:
-    vocabulary = Vocabulary.of(tokenize(text, tokenizer), tokenizer)
-    tokens, numbers = vocabulary.tokenize(text)
+    vocabulary = Vocabulary.from_tokens(tokenize(text, tokenizer), tokenizer)
+    tokens, numbers = vocabulary.tokenize_and_encode(text)
     assert vocabulary.ids_to_tokens(numbers) == tokens == tokenize(text, tokenizer)
     assert numbers.dtype == np.int64
 
 
 @given(st.text(min_size=1, max_size=60))
 def test_characters_are_joined_unchanged(text: str) -> None:
-    vocabulary = Vocabulary.of(tokenize(text, TokenizerKind.CHARACTERS), TokenizerKind.CHARACTERS)
-    assert vocabulary.join_tokens(vocabulary.tokenize(text)[0]) == text
+    vocabulary = Vocabulary.from_tokens(
+        tokenize(text, TokenizerKind.CHARACTERS), TokenizerKind.CHARACTERS
+    )
+    assert vocabulary.join_tokens(vocabulary.tokenize_and_encode(text)[0]) == text
 
 
 def test_ids_follow_the_alphabet() -> None:
-    assert Vocabulary.of("banana", TokenizerKind.CHARACTERS).tokens == ("a", "b", "n")
+    assert Vocabulary.from_tokens("banana", TokenizerKind.CHARACTERS).tokens == ("a", "b", "n")
 
 
 @pytest.mark.parametrize(
@@ -140,5 +142,5 @@ def test_ids_follow_the_alphabet() -> None:
 )
 def test_unknown_tokens_are_named(text: str, sentence: str) -> None:
     with pytest.raises(InputError) as refused:
-        Vocabulary.of("abc", TokenizerKind.CHARACTERS).tokenize(text)
+        Vocabulary.from_tokens("abc", TokenizerKind.CHARACTERS).tokenize_and_encode(text)
     assert refused.value.sentence == sentence

@@ -17,7 +17,7 @@ from tests.language.test_training_server import MessageClient
 from tests.support.forked_program import ForkedProgram
 from tests.support.small_trainings import rows_of
 from visualizer.language.run_folder import RunFolder
-from visualizer.language.training_process_main import Inbox, fill_inbox, main
+from visualizer.language.training_process_main import Inbox, main, read_into_inbox
 from visualizer.language.wire_format import Message, MessageUnpacker, open_message_sender
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Child(MessageClient):
     def receive_more(self) -> None:
         piece = os.read(self.stdout.fileno(), 1 << 16)
         assert piece, f"the process has ended: {self.errors()}"
-        self.received += self._unpacker.feed(piece)
+        self.received += self._unpacker.unpack_piece(piece)
 
     def end(self) -> int:
         """Close the input, and wait until the program ends."""
@@ -172,7 +172,9 @@ def test_the_stop_file_stops_an_idle_process(
     folder = RunFolder(tmp_path / "run")
     folder.stop_file.touch()
     assert child.process.wait(60) == 0
-    assert folder.was_idle  # this tells the other program that the run was not being trained
+    assert (
+        folder.was_stopped_while_idle
+    )  # this tells the other program that the run was not being trained
     assert not folder.lock_file.exists()
 
 
@@ -193,7 +195,7 @@ def test_invalid_messages_leave_no_request_waiting(tmp_path: Path) -> None:
     (tmp_path / "orders").write_bytes(b"Hello, world")
     inbox: Inbox = queue.SimpleQueue()
     with (tmp_path / "orders").open("rb") as source, pytest.raises(ValueError, match="Hello"):
-        fill_inbox(source, inbox)
+        read_into_inbox(source, inbox)
     assert inbox.get(block=False) is None
 
 

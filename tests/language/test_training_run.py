@@ -32,10 +32,10 @@ from visualizer.language.checkpoints import (
 )
 from visualizer.language.corpora.corpus import Corpus, CorpusSplit
 from visualizer.language.loss_log import LossLog
-from visualizer.language.open_run import OpenRun
+from visualizer.language.opened_run import OpenedRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.saved_model import read_saved_model
-from visualizer.language.trainer import default_threads
+from visualizer.language.trainer import default_thread_count
 from visualizer.language.training_run import DivergedError
 from visualizer.language.training_settings import (
     CorpusKind,
@@ -80,10 +80,10 @@ def with_snapshots(path: Path, *steps: int) -> RunFolder:
     """Create a run folder with small files instead of the snapshots of the given steps."""
     opened = begun(path / "run", steps=2)
     opened.close()
-    for step in opened.folder.snapshots():
-        opened.folder.snapshot(step).unlink()
+    for step in opened.folder.snapshot_steps():
+        opened.folder.snapshot_file(step).unlink()
     for step in steps:
-        opened.folder.snapshot(step).append(b"weights")
+        opened.folder.snapshot_file(step).append(b"weights")
     return opened.folder
 
 
@@ -119,11 +119,11 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one(
     whole.close()
     for until in (1, 7, 23):
         part = begun(tmp_path / f"cut{until}", model=model)
-        finish(part, until).save()
+        finish(part, until).save_checkpoint()
         finish(part, until + 3)  # the steps after the checkpoint are lost
         part.close()
         torch.rand(3)  # other random numbers have no effect
-        again = OpenRun(RunFolder(tmp_path / f"cut{until}"))
+        again = OpenedRun(RunFolder(tmp_path / f"cut{until}"))
         assert training_of(again).step == until
         finish(again)
         again.close()
@@ -138,16 +138,18 @@ def test_the_same_settings_give_the_same_run(tmp_path: Path) -> None:
         opened.close()
     assert same(losses(tmp_path / "one"), losses(tmp_path / "other"))
     one, other = (RunFolder(tmp_path / name) for name in ("one", "other"))
-    assert one.snapshots() == other.snapshots()
-    for step in one.snapshots():
-        assert one.snapshot(step).path.read_bytes() == other.snapshot(step).path.read_bytes()
+    assert one.snapshot_steps() == other.snapshot_steps()
+    for step in one.snapshot_steps():
+        assert (
+            one.snapshot_file(step).path.read_bytes() == other.snapshot_file(step).path.read_bytes()
+        )
 
 
 def test_snapshots_are_even_on_a_log_axis() -> None:
     kept = [
         step
         for step in range(20_000)
-        if training_run.is_first_in_interval(step, training_run.SNAPSHOT_GROWTH)
+        if training_run.is_first_in_log_interval(step, training_run.SNAPSHOT_GROWTH)
     ]
     assert kept[:6] == [0, 1, 2, 3, 4, 5]
     assert 90 < len(kept) < 120
@@ -161,7 +163,7 @@ def test_snapshots_contain_the_model_of_their_step(tmp_path: Path) -> None:
     seen = {}
     while not running.is_done:
         seen[running.step] = running.trainer.evaluate(CorpusSplit.VALIDATION, 2)
-        running.advance()
+        running.train_one_step()
     for step, expected in seen.items():
         model, found = opened.model_at(step)
         assert found == step
@@ -176,21 +178,21 @@ def test_too_many_snapshots_are_thinned(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(training_run, "MAX_SNAPSHOT_BYTES", 100_000)
     opened = begun(tmp_path / "run", steps=60)
     finish(opened)
-    kept = opened.folder.snapshots()
-    size = opened.folder.snapshot(60).stat().st_size
+    kept = opened.folder.snapshot_steps()
+    size = opened.folder.snapshot_file(60).stat().st_size
     assert kept[0] == 0
     assert kept[-1] == 60
     assert len(kept) * size <= 100_000 + size
     opened.close()
 
 
-def made_longer(tmp_path: Path) -> OpenRun:
+def made_longer(tmp_path: Path) -> OpenedRun:
     """Return a run of 25 steps that will be extended to 40; next to it is a complete run of 40."""
     whole = begun(tmp_path / "whole", steps=40)
     finish(whole)
     whole.close()
     opened = begun(tmp_path / "run", steps=25)
-    finish(opened).set_steps(40)
+    finish(opened).set_total_steps(40)
     return opened
 
 
@@ -199,17 +201,17 @@ def test_a_run_can_be_extended(tmp_path: Path) -> None:
     finish(opened)
     opened.close()
     assert same(losses(tmp_path / "run"), losses(tmp_path / "whole"))
-    assert OpenRun(RunFolder(tmp_path / "run")).metadata.settings.steps == 40
+    assert OpenedRun(RunFolder(tmp_path / "run")).metadata.settings.steps == 40
 
 
 def test_a_run_that_cannot_be_extended_is_unchanged(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
     running = finish(opened)
     with full_disk(), pytest.raises(InputError, match="No space left"):
-        running.set_steps(40)
+        running.set_total_steps(40)
     assert (running.is_done, running.settings.steps) == (True, 30)
     assert running.state.final
-    running.set_steps(40)
+    running.set_total_steps(40)
     finish(opened)
     opened.close()
     assert [row[0] for row in losses(tmp_path / "run")] == list(range(41))
@@ -217,13 +219,13 @@ def test_a_run_that_cannot_be_extended_is_unchanged(tmp_path: Path) -> None:
 
 def test_an_extended_and_killed_run_resumes_correctly(tmp_path: Path) -> None:
     opened = made_longer(tmp_path)
-    finish(opened, 30).collect_rows()  # writes the rows; the checkpoint is still that of step 25
+    finish(opened, 30).take_new_rows()  # writes the rows; the checkpoint is still that of step 25
     opened.close()
     assert read_saved_model(RunFolder(tmp_path / "run")).losses["steps"].tolist() == [*range(25)]
-    again = OpenRun(RunFolder(tmp_path / "run"))
+    again = OpenedRun(RunFolder(tmp_path / "run"))
     running = training_of(again)
     assert running.state.final is None
-    assert [row.step for row in running.collect_rows()] == [*range(25)]
+    assert [row.step for row in running.take_new_rows()] == [*range(25)]
     finish(again)
     again.close()
     assert same(losses(tmp_path / "run"), losses(tmp_path / "whole"))
@@ -237,7 +239,7 @@ def test_a_diverging_rate_is_named_and_the_model_is_restored(tmp_path: Path, rat
     opened = begun(tmp_path / "run", rate=rate, steps=500, dropout=0.0)
     with pytest.raises(DivergedError, match=f"learning rate {rate:g} is too large") as said:
         finish(opened)
-    running, good = opened.running, opened.folder.snapshots()[-1]
+    running, good = opened.running, opened.folder.snapshot_steps()[-1]
     assert running
     assert running.is_done
     assert running.step == good
@@ -248,11 +250,11 @@ def test_a_diverging_rate_is_named_and_the_model_is_restored(tmp_path: Path, rat
     whole = losses(tmp_path / "run")
     assert whole[-1][0] > good  # the losses of the divergence are kept
     opened.close()
-    again = OpenRun(RunFolder(tmp_path / "run"))
+    again = OpenedRun(RunFolder(tmp_path / "run"))
     running = training_of(again)
     assert running.is_done
     assert running.step == good
-    assert len(running.collect_rows()) == len(whole)
+    assert len(running.take_new_rows()) == len(whole)
     again.close()
 
 
@@ -278,9 +280,9 @@ def test_losses_are_written_before_they_are_shown(tmp_path: Path) -> None:
     running = training_of(opened)
     finish(opened, 7)
     assert rows_of(tmp_path / "run") == []
-    assert [row[:4] for row in running.collect_rows()] == losses(tmp_path / "run")
+    assert [row[:4] for row in running.take_new_rows()] == losses(tmp_path / "run")
     finish(opened, 9)
-    assert [row.step for row in running.collect_rows()] == [7, 8]
+    assert [row.step for row in running.take_new_rows()] == [7, 8]
     assert len(rows_of(tmp_path / "run")) == 9
     opened.close()
 
@@ -290,9 +292,9 @@ def test_losses_that_cannot_be_written_are_shown_and_kept(tmp_path: Path) -> Non
     running = training_of(opened)
     finish(opened, 3)
     with full_disk():
-        assert len(running.collect_rows()) == 3
+        assert len(running.take_new_rows()) == 3
     assert running.notice.startswith("Cannot save the losses: No space left on device.")
-    running.save()
+    running.save_checkpoint()
     assert running.notice == ""
     assert len(rows_of(tmp_path / "run")) == 3
     opened.close()
@@ -322,7 +324,7 @@ def test_the_age_of_a_checkpoint_is_limited(
         clock.saved.append(clock.now)  # the checkpoint contains the state at this time
         clock.now += save_s
 
-    monkeypatch.setattr(running.trainer, "advance", step)
+    monkeypatch.setattr(running.trainer, "train_one_step", step)
     monkeypatch.setattr(training_run, "write_checkpoint", write)
     finish(opened, 300)
     opened.close()
@@ -335,7 +337,7 @@ def test_the_age_of_a_checkpoint_is_limited(
 def test_the_step_of_the_checkpoint_is_read_from_its_header(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
     assert opened.folder.checkpoint_step() == 0
-    finish(opened, 7).save()
+    finish(opened, 7).save_checkpoint()
     assert opened.folder.checkpoint_step() == 7
     opened.close()
     path = opened.folder.checkpoint_file.path
@@ -348,11 +350,11 @@ def test_the_step_of_the_checkpoint_is_read_from_its_header(tmp_path: Path) -> N
 def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
     running = finish(opened, 10)
-    running.save()
+    running.save_checkpoint()
     before = opened.folder.checkpoint_file.path.read_bytes()
     finish(opened, 12)
     with full_disk():
-        running.save()
+        running.save_checkpoint()
     assert "No space left on device" in running.notice
     assert opened.folder.checkpoint_file.path.read_bytes() == before
     assert not list(tmp_path.rglob("*.part"))
@@ -365,9 +367,9 @@ def test_a_full_disk_loses_nothing(tmp_path: Path) -> None:
 def test_a_run_is_locked_by_one_program(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
     with pytest.raises(InputError, match="is already open"):
-        OpenRun(RunFolder(tmp_path / "run"))
+        OpenedRun(RunFolder(tmp_path / "run"))
     opened.close()
-    OpenRun(RunFolder(tmp_path / "run")).close()
+    OpenedRun(RunFolder(tmp_path / "run")).close()
 
 
 def test_a_folder_with_a_run_is_not_overwritten(tmp_path: Path) -> None:
@@ -383,19 +385,19 @@ def test_a_run_without_its_text_can_be_inspected(tmp_path: Path) -> None:
     finish(opened)
     opened.close()
     text.write_text("something else " * 50)
-    again = OpenRun(RunFolder(tmp_path / "run"))
+    again = OpenedRun(RunFolder(tmp_path / "run"))
     assert again.running is None
     assert "has changed since training started" in again.lock_error
     assert again.model_at(None)[1] == 4
     again.close()
 
 
-def without_its_text(tmp_path: Path) -> OpenRun:
+def without_its_text(tmp_path: Path) -> OpenedRun:
     """Train a run up to a checkpoint after 29 of 30 steps, close it, and remove its text."""
     text = tmp_path / "text.txt"
     text.write_text("to be or not to be " * 50)
     opened = begun(tmp_path / "run", source=CorpusSource(CorpusKind.FILE, str(text)), steps=30)
-    finish(opened, 29).save()
+    finish(opened, 29).save_checkpoint()
     opened.close()
     text.unlink()
     return opened
@@ -404,8 +406,8 @@ def without_its_text(tmp_path: Path) -> OpenRun:
 def test_the_last_model_of_a_run_without_text_is_its_checkpoint(tmp_path: Path) -> None:
     opened = without_its_text(tmp_path)
     expected = training_of(opened).trainer.model.state_dict()
-    again = OpenRun(RunFolder(tmp_path / "run"), is_held=False)
-    kept = again.snapshots()
+    again = OpenedRun(RunFolder(tmp_path / "run"), is_held=False)
+    kept = again.snapshot_steps()
     assert 29 not in kept
     for _ in range(2):
         model, step = again.model_at(None)
@@ -418,10 +420,10 @@ def test_the_last_model_of_a_run_without_text_is_its_checkpoint(tmp_path: Path) 
 def test_an_unreadable_checkpoint_is_replaced_by_the_last_snapshot(tmp_path: Path) -> None:
     opened = without_its_text(tmp_path)
     opened.folder.checkpoint_file.path.write_bytes(b"damaged")
-    again = OpenRun(RunFolder(tmp_path / "run"), is_held=False)
-    assert again.model_at(None)[1] == again.snapshots()[-1]
-    for step in again.snapshots():
-        again.folder.snapshot(step).path.unlink()
+    again = OpenedRun(RunFolder(tmp_path / "run"), is_held=False)
+    assert again.model_at(None)[1] == again.snapshot_steps()[-1]
+    for step in again.snapshot_steps():
+        again.folder.snapshot_file(step).path.unlink()
     with pytest.raises(InputError):
         again.model_at(None)
     again.close()
@@ -457,11 +459,11 @@ def test_a_damaged_run_is_rejected_with_a_message(
     opened.close()
     damage(tmp_path / "run" / name)
     with pytest.raises(InputError, match=name) as refused:
-        OpenRun(RunFolder(tmp_path / "run"))
+        OpenedRun(RunFolder(tmp_path / "run"))
     assert refused.value.field == "folder"
     shutil.rmtree(tmp_path / "run")
     with pytest.raises(InputError, match="does not contain a run"):
-        OpenRun(RunFolder(tmp_path / "run"))
+        OpenedRun(RunFolder(tmp_path / "run"))
 
 
 def test_a_checkpoint_contains_the_run_metadata(tmp_path: Path) -> None:
@@ -477,9 +479,9 @@ def test_each_step_uses_its_own_learning_rate(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=10)
     training, taken = training_of(opened).trainer, []
     for _ in range(3):
-        training.advance()
+        training.train_one_step()
         taken.append(training.optimiser.param_groups[0]["lr"])
-    assert taken == [training.settings.rate_at(step) for step in range(3)]
+    assert taken == [training.settings.learning_rate_at(step) for step in range(3)]
     assert len({*taken}) == 3
     opened.close()
 
@@ -508,7 +510,7 @@ def test_a_run_with_invalid_settings_is_not_opened(
     held["settings"] |= changes
     metadata.write_text(json.dumps(held), encoding="utf-8")
     with pytest.raises(InputError, match="invalid training settings"):
-        OpenRun(RunFolder(tmp_path / "run"))
+        OpenedRun(RunFolder(tmp_path / "run"))
     assert train(["--resume", str(tmp_path / "run")]) == 1
     assert "invalid training settings" in capsys.readouterr().err
 
@@ -533,7 +535,7 @@ def test_the_final_losses_use_other_batches_than_the_first_steps(
     monkeypatch.setattr(Corpus, "sample_batch", noted)
     opened = begun(tmp_path / "run")
     running = training_of(opened)
-    running.trainer.advance()
+    running.trainer.train_one_step()
     running.trainer.evaluate(CorpusSplit.TRAINING, 1)
     trained, measured = drawn
     assert not np.array_equal(trained, measured)
@@ -544,14 +546,14 @@ def test_the_final_losses_use_other_batches_than_the_first_steps(
 def test_unavailable_cores_get_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 5, 7})
-    assert default_threads() == 2
+    assert default_thread_count() == 2
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {7})
-    assert default_threads() == 1
+    assert default_thread_count() == 1
 
 
 def test_the_end_of_a_run_is_read_from_its_checkpoint(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run", steps=2)
-    training, file = training_of(opened).trainer, SymlinkSafeFile.at(tmp_path / "checkpoint")
+    training, file = training_of(opened).trainer, SymlinkSafeFile.from_path(tmp_path / "checkpoint")
     for is_ended in (False, True):
         written = TrainerState(seconds=1.5, first=3.0, high=2, is_ended=is_ended)
         write_checkpoint(file, training, opened.metadata, written)
@@ -568,7 +570,7 @@ def test_a_forged_checkpoint_is_rejected(half_done: Path, field: str, value: obj
     with pytest.raises(
         InputError, match=r"“checkpoint\.safetensors” is (damaged|of step)"
     ) as refused:
-        OpenRun(RunFolder(half_done))
+        OpenedRun(RunFolder(half_done))
     assert refused.value.field == "folder"
 
 
@@ -584,7 +586,7 @@ def test_a_checkpoint_of_another_run_is_rejected(half_done: Path, field: str) ->
         header["run"]["settings"][field] = other[field]
     path.write_bytes(save(load(content), {"checkpoint": json.dumps(header)}))
     with pytest.raises(InputError, match="is damaged or belongs to another model"):
-        OpenRun(RunFolder(half_done))
+        OpenedRun(RunFolder(half_done))
 
 
 @pytest.mark.parametrize(
@@ -613,7 +615,7 @@ def test_tensors_that_do_not_fit_the_model_are_rejected(
         save(tensors | ({} if spoiled is None else {name: spoiled}), read_metadata(content))
     )
     with pytest.raises(InputError, match="is damaged or belongs to another model"):
-        OpenRun(RunFolder(half_done))
+        OpenedRun(RunFolder(half_done))
 
 
 def test_an_extended_run_continues_even_if_one_file_is_outdated(half_done: Path) -> None:
@@ -621,7 +623,7 @@ def test_an_extended_run_continues_even_if_one_file_is_outdated(half_done: Path)
     metadata = json.loads(path.read_text(encoding="utf-8"))
     metadata["settings"]["steps"] = DONE - 1
     path.write_text(json.dumps(metadata), encoding="utf-8")
-    opened = OpenRun(RunFolder(half_done))
+    opened = OpenedRun(RunFolder(half_done))
     assert training_of(opened).step == DONE
     opened.close()
 
@@ -631,25 +633,25 @@ def test_snapshots_after_the_current_step_are_not_listed(half_done: Path, tmp_pa
     shutil.copy(snapshots / "00000003.safetensors", snapshots / "99999999.safetensors")
     with (half_done / "losses.csv").open("a") as file:
         file.write(f"{DONE},1,,0.1,1\n99999999,1,,0.1,1\n")
-    opened = OpenRun(RunFolder(half_done), is_held=False)
-    assert max(opened.snapshots()) <= DONE
-    assert [row.step for row in training_of(opened).collect_rows()] == [*range(DONE)]
+    opened = OpenedRun(RunFolder(half_done), is_held=False)
+    assert max(opened.snapshot_steps()) <= DONE
+    assert [row.step for row in training_of(opened).take_new_rows()] == [*range(DONE)]
     opened.close()
     assert read_losses(half_done).steps.tolist() == [*range(DONE + 1)]
     path = half_done / "run.json"
     metadata = json.loads(path.read_text(encoding="utf-8"))
     metadata["fingerprint"] = "another text"
     path.write_text(json.dumps(metadata), encoding="utf-8")
-    opened = OpenRun(RunFolder(half_done), is_held=False)
+    opened = OpenedRun(RunFolder(half_done), is_held=False)
     assert opened.running is None
-    assert max(opened.snapshots()) <= STEPS
+    assert max(opened.snapshot_steps()) <= STEPS
     opened.close()
 
 
 def test_weights_that_exceed_the_memory_are_not_created(half_done: Path, machine: Machine) -> None:
     machine.set_free_bytes(10_000)
     with pytest.raises(InputError, match=r"Reading this model needs about .* GiB") as refused:
-        OpenRun(RunFolder(half_done))
+        OpenedRun(RunFolder(half_done))
     assert refused.value.field == "folder"
 
 
@@ -660,7 +662,7 @@ def test_weights_of_other_sizes_are_rejected(tmp_path: Path) -> None:
     small = {name: torch.ones((1,) * one.ndim) for name, one in model.named_parameters()}
     save_file(small, tmp_path / "small")
     with pytest.raises(InputError, match="“small” belongs to another model"):
-        read_weights(SymlinkSafeFile.at(tmp_path / "small"), model)
+        read_weights(SymlinkSafeFile.from_path(tmp_path / "small"), model)
     opened.close()
 
 
@@ -669,19 +671,19 @@ def test_the_first_and_last_snapshots_are_never_removed(
 ) -> None:
     folder = with_snapshots(tmp_path, 0, 1, 2, 3, 5)
     training_run.thin_snapshots(folder)
-    assert folder.snapshots() == (0, 1, 2, 3, 5)
+    assert folder.snapshot_steps() == (0, 1, 2, 3, 5)
     monkeypatch.setattr(training_run, "MAX_SNAPSHOT_BYTES", 0)
     training_run.thin_snapshots(folder)
-    assert folder.snapshots() == (0, 2, 5)
+    assert folder.snapshot_steps() == (0, 2, 5)
     training_run.thin_snapshots(folder)
     training_run.thin_snapshots(folder)
-    assert folder.snapshots() == (0, 5)
+    assert folder.snapshot_steps() == (0, 5)
 
 
 def test_the_snapshot_of_the_resumed_step_is_kept(tmp_path: Path) -> None:
     folder = with_snapshots(tmp_path, 0, 1, 2, 3, 5)
     training_run.remove_later_snapshots(folder, 2)
-    assert folder.snapshots() == (0, 1, 2)
+    assert folder.snapshot_steps() == (0, 1, 2)
 
 
 def test_the_result_of_a_run_is_restored_when_it_is_reopened(tmp_path: Path) -> None:
@@ -690,14 +692,14 @@ def test_the_result_of_a_run_is_restored_when_it_is_reopened(tmp_path: Path) -> 
     final, written = training_of(opened).state.final, (tmp_path / "run" / "losses.csv").read_bytes()
     listed = list_runs(tmp_path)
     opened.close()
-    again = OpenRun(RunFolder(tmp_path / "run"))
+    again = OpenedRun(RunFolder(tmp_path / "run"))
     running = training_of(again)
     assert running.state.final == final
     assert final
     assert (tmp_path / "run" / "losses.csv").read_bytes() == written
     assert list_runs(tmp_path) == listed  # the order of the runs has not changed
-    assert [row.step for row in running.collect_rows()] == list(range(30))
-    running.set_steps(35)
+    assert [row.step for row in running.take_new_rows()] == list(range(30))
+    running.set_total_steps(35)
     finish(again)
     assert [row[0] for row in losses(tmp_path / "run")] == list(range(36))
     again.close()
@@ -708,19 +710,19 @@ def test_a_run_cannot_be_extended_beyond_the_maximum(tmp_path: Path, steps: int)
     opened = begun(tmp_path / "run")
     running = training_of(opened)
     with pytest.raises(InputError, match="steps cannot be"):
-        running.set_steps(steps)
+        running.set_total_steps(steps)
     assert running.settings.steps == 30
     opened.close()
-    OpenRun(RunFolder(tmp_path / "run")).close()
+    OpenedRun(RunFolder(tmp_path / "run")).close()
 
 
 def test_losses_that_are_not_text_are_ignored(tmp_path: Path) -> None:
     opened = begun(tmp_path / "run")
-    finish(opened, 3).save()
+    finish(opened, 3).save_checkpoint()
     opened.close()
     with (tmp_path / "run" / "losses.csv").open("ab") as file:
         file.write(b"3,\xff\xfe\n")
-    again = OpenRun(RunFolder(tmp_path / "run"))
+    again = OpenedRun(RunFolder(tmp_path / "run"))
     assert training_of(again).step == 3
     assert [row[0] for row in losses(tmp_path / "run")] == [0, 1, 2]
     again.close()
@@ -731,7 +733,7 @@ def test_snapshots_that_cannot_be_removed_are_reported(
 ) -> None:
     folder = RunFolder(tmp_path / "run")
     folder.create_folders()
-    folder.snapshot(3).touch()
+    folder.snapshot_file(3).touch()
 
     def fail(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
@@ -750,9 +752,9 @@ def test_an_unwritable_folder_is_not_reported_as_open(
     def refuse(path: Path) -> None:
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr("visualizer.language.open_run.FileLock", refuse)
+    monkeypatch.setattr("visualizer.language.opened_run.FileLock", refuse)
     with pytest.raises(InputError, match=r"Cannot write to .*: Permission denied") as refused:
-        OpenRun(RunFolder(tmp_path / "run"))
+        OpenedRun(RunFolder(tmp_path / "run"))
     assert refused.value.field == "folder"
 
 
@@ -764,8 +766,8 @@ def test_a_running_run_is_extended_without_reading_its_losses(
     finish(opened, 5)
     asked: list[int] = []
     with monkeypatch.context() as patched:
-        patched.setattr(LossLog, "read", lambda _, until: asked.append(until))
-        training_of(opened).set_steps(20)
+        patched.setattr(LossLog, "read_rows_before", lambda _, until: asked.append(until))
+        training_of(opened).set_total_steps(20)
     assert asked == []
     finish(opened)
     assert [row[0] for row in losses(tmp_path / "run")] == list(range(21))

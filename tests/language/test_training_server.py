@@ -73,23 +73,23 @@ class Client(MessageClient):
     def __init__(self) -> None:
         super().__init__()
         self.server = TrainingServer(
-            lambda message: self.received.extend(MessageUnpacker().feed(message.pack()))
+            lambda message: self.received.extend(MessageUnpacker().unpack_piece(message.pack()))
         )
 
     def send(self, kind: str, **values: Any) -> None:
-        (message,) = MessageUnpacker().feed(Message(kind, values).pack())
+        (message,) = MessageUnpacker().unpack_piece(Message(kind, values).pack())
         self.server.handle_message(message)
 
     def receive_more(self) -> None:
         assert self.server.is_training, "the server is idle"
-        self.server.advance()
+        self.server.train_one_step()
 
 
 @pytest.fixture
 def client() -> Iterator[Client]:
     made = Client()
     yield made
-    made.server.end()
+    made.server.save_and_stop()
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_training_steps_pauses_and_continues(client: Client, tmp_path: Path) -> 
     opened = again.wait("opened")
     assert opened.values["step"] == at + 1
     np.testing.assert_array_equal(opened.arrays["steps"], np.arange(at + 1))
-    again.server.end()
+    again.server.save_and_stop()
 
 
 @pytest.mark.slow
@@ -132,7 +132,7 @@ def test_a_long_run_is_sent_in_parts(
     np.testing.assert_array_equal(steps, np.arange(24))
     assert {part.values["step"] for part in parts} == {24}
     assert {part.values["state"] for part in parts} == {"done"}
-    again.server.end()
+    again.server.save_and_stop()
 
 
 REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
@@ -383,14 +383,14 @@ def test_a_withdrawn_stop_request_stops_nothing(
     client.send("run")
     folder = RunFolder(tmp_path / "run")
     folder.stop_file.touch()
-    save = TrainingRun.save
+    save = TrainingRun.save_checkpoint
 
     def save_and_withdraw(running: TrainingRun) -> None:
         save(running)
         folder.stop_file.unlink()
 
     with monkeypatch.context() as patched:
-        patched.setattr(TrainingRun, "save", save_and_withdraw)
+        patched.setattr(TrainingRun, "save_checkpoint", save_and_withdraw)
         client.wait("progress", lambda message: folder.checkpoint_file.exists())
     assert client.server.is_training
     folder.stop_file.touch()
@@ -414,7 +414,7 @@ def test_orders_withdrawn_before_the_lock_train_nothing(
     assert alone.server.is_training != is_withdrawn
     assert folder.lock_file.exists() != is_withdrawn
     assert not folder.orders_file.exists()
-    alone.server.end()
+    alone.server.save_and_stop()
 
 
 def test_a_temporarily_unreadable_disk_does_not_end_training(

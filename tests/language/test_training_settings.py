@@ -16,7 +16,7 @@ from visualizer.language.training_settings import (
     ModelKind,
     TrainingSettings,
     check_settings,
-    settings_problems,
+    find_settings_problems,
 )
 
 WRONG = [
@@ -44,12 +44,12 @@ WRONG = [
 
 
 def test_the_default_settings_are_valid() -> None:
-    assert settings_problems(TrainingSettings()) == ()
+    assert find_settings_problems(TrainingSettings()) == ()
 
 
 @pytest.mark.parametrize(("changes", "field", "sentence"), WRONG)
 def test_problems_are_reported(changes: dict[str, object], field: str, sentence: str) -> None:
-    (problem,) = settings_problems(replace(TrainingSettings(), **changes))
+    (problem,) = find_settings_problems(replace(TrainingSettings(), **changes))
     assert problem.field == field
     assert problem.sentence.startswith(sentence)
     with pytest.raises(InputError, match=r"\."):
@@ -58,22 +58,22 @@ def test_problems_are_reported(changes: dict[str, object], field: str, sentence:
 
 @pytest.mark.parametrize("model", [ModelKind.BIGRAM, ModelKind.AVERAGE, ModelKind.DOT_PRODUCT])
 def test_heads_are_checked_only_for_models_with_heads(model: ModelKind) -> None:
-    assert settings_problems(TrainingSettings(model=model, heads=7)) == ()
+    assert find_settings_problems(TrainingSettings(model=model, heads=7)) == ()
 
 
 @given(st.sampled_from(sorted(SETTING_LIMITS.keys() - {"size"})), st.integers(-(2**40), 2**40))
 def test_remedies_fix_the_problems(name: str, value: int) -> None:
     settings = TrainingSettings(model=ModelKind.BIGRAM)
     settings = replace(settings, **{name: value})
-    for problem in settings_problems(settings):
+    for problem in find_settings_problems(settings):
         assert problem.remedy
         settings = replace(settings, **{problem.remedy[0]: problem.remedy[1]})
-    assert settings_problems(settings) == ()
+    assert find_settings_problems(settings) == ()
 
 
 def test_the_learning_rate_warms_up_and_decays_to_0() -> None:
     settings = TrainingSettings(rate=1.0, warmup=4, steps=104, decay=LearningRateDecay.COSINE)
-    assert [settings.rate_at(step) for step in range(5)] == [0.25, 0.5, 0.75, 1.0, 1.0]
-    assert settings.rate_at(54) == pytest.approx(0.5)
-    assert settings.rate_at(104) == settings.rate_at(9_999) == 0
-    assert TrainingSettings(rate=0.1).rate_at(10**6) == 0.1
+    assert [settings.learning_rate_at(step) for step in range(5)] == [0.25, 0.5, 0.75, 1.0, 1.0]
+    assert settings.learning_rate_at(54) == pytest.approx(0.5)
+    assert settings.learning_rate_at(104) == settings.learning_rate_at(9_999) == 0
+    assert TrainingSettings(rate=0.1).learning_rate_at(10**6) == 0.1

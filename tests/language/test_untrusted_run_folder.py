@@ -19,11 +19,11 @@ from visualizer.lab.runs.store import (
     delete_run,
     list_runs,
     read_losses,
+    read_stored_probe,
     rename_run,
     store_probe,
-    stored_probe,
 )
-from visualizer.language.open_run import OpenRun
+from visualizer.language.opened_run import OpenedRun
 from visualizer.language.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a run that is at step 6 of 12."""
     folder = tmp_path_factory.mktemp("trained") / "run"
     opened = begun(folder, steps=12)
-    finish(opened, 6).save()
+    finish(opened, 6).save_checkpoint()
     opened.close()
     return folder
 
@@ -63,7 +63,7 @@ def outside(tmp_path: Path) -> Path:
 def client() -> Iterator[Client]:
     made = Client()
     yield made
-    made.server.end()
+    made.server.save_and_stop()
 
 
 def looked_at(client: Client, folder: Path) -> None:
@@ -104,7 +104,7 @@ def test_viewing_a_run_does_not_change_it(
     before = tree(folder)
     assert [run.name for run in list_runs(folder.parent)] == ["run"]
     assert len(read_losses(folder).steps) >= 6
-    assert stored_probe(folder) == ""
+    assert read_stored_probe(folder) == ""
     probe(client, folder)
     assert tree(folder) == before
 
@@ -130,7 +130,7 @@ def test_leftovers_are_removed_when_training_starts(folder: Path, client: Client
     client.send("step")
     assert client.until("paused").values["step"] == 7
     assert not list(folder.rglob(".*.part"))
-    assert not RunFolder(folder).snapshot(9).exists()
+    assert not RunFolder(folder).snapshot_file(9).exists()
     assert not (folder / "orders").exists()
     assert [line.split(",")[0] for line in (folder / "losses.csv").read_text().splitlines()] == [
         "step", "0", "1", "2", "3", "4", "5", "6",
@@ -139,10 +139,10 @@ def test_leftovers_are_removed_when_training_starts(folder: Path, client: Client
 
 def test_a_run_that_was_changed_elsewhere_is_not_continued(folder: Path, client: Client) -> None:
     looked_at(client, folder)
-    held = OpenRun(RunFolder(folder))
+    held = OpenedRun(RunFolder(folder))
     client.send("run")
     assert "is already open" in client.wait("refused").values["sentence"]
-    finish(held, 8).save()
+    finish(held, 8).save_checkpoint()
     held.close()
     before = {name: found for name, found in tree(folder).items() if name != "."}
     for says, values in (("run", {}), ("lengthen", {"steps": 20})):
@@ -179,12 +179,12 @@ def test_planted_links_are_rejected_with_a_message(
 
 def _use(folder: Path) -> None:
     """Perform the operations for runs that are not open."""
-    if RunFolder(folder).losses_file.is_file():
+    if RunFolder(folder).loss_log_file.is_file():
         assert len(read_losses(folder).steps) == 6
     else:
         with pytest.raises(InputError, match="Cannot read the losses of “run”: it is "):
             read_losses(folder)
-    assert stored_probe(folder) == ""
+    assert read_stored_probe(folder) == ""
 
 
 def _rename_and_delete(folder: Path, has_run: bool) -> None:
@@ -219,7 +219,7 @@ def test_links_planted_during_training_are_not_followed(
     client.send("lengthen", steps=15)
     client.send("run")
     while client.server.is_training:
-        client.server.advance()
+        client.server.train_one_step()
     client.send("read", id=1, text="abcabc", step=3)
     client.send("stop")
     assert tree(outside) == before

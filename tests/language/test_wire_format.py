@@ -30,7 +30,7 @@ def test_sent_messages_arrive(sent: list[Message], sizes: list[int]) -> None:
     came: list[Message] = []
     while at < len(stream):
         size = sizes[len(came) % len(sizes)]
-        came += unpacker.feed(stream[at : at + size])
+        came += unpacker.unpack_piece(stream[at : at + size])
         at += size
     assert len(came) == len(sent)
     for one, other in zip(sent, came, strict=True):
@@ -44,8 +44,8 @@ def test_sent_messages_arrive(sent: list[Message], sizes: list[int]) -> None:
 def test_an_incomplete_message_is_not_delivered() -> None:
     packed = Message("progress", {"step": 3}, {"losses": np.ones(4)}).pack()
     unpacker = MessageUnpacker()
-    assert list(unpacker.feed(packed[:-1])) == []
-    (message,) = unpacker.feed(packed[-1:])
+    assert list(unpacker.unpack_piece(packed[:-1])) == []
+    (message,) = unpacker.unpack_piece(packed[-1:])
     assert message.kind == "progress"
     assert not message.arrays["losses"].flags.writeable
 
@@ -62,7 +62,11 @@ def test_a_long_message_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(json, "loads", counted)
     unpacker = MessageUnpacker()
-    came = [each for at in range(0, len(packed), 100) for each in unpacker.feed(packed[at:][:100])]
+    came = [
+        each
+        for at in range(0, len(packed), 100)
+        for each in unpacker.unpack_piece(packed[at:][:100])
+    ]
     assert [each.values["tokens"] for each in came] == [tokens]
     np.testing.assert_array_equal(came[0].arrays["losses"], np.arange(4_000.0))
     assert len(asked) == 1
@@ -70,4 +74,4 @@ def test_a_long_message_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_printed_text_is_not_a_message() -> None:
     with pytest.raises(ValueError, match="Hello"):
-        list(MessageUnpacker().feed(b"Hello, world\n"))
+        list(MessageUnpacker().unpack_piece(b"Hello, world\n"))

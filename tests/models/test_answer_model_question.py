@@ -10,28 +10,28 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from visualizer.attention.model_reading import (
-    AblationAnswer,
-    DeferredAnswer,
-    LogitLensAnswer,
-    LogitPartsAnswer,
+from visualizer.attention.model_forward_pass import (
+    AblationResult,
+    AnalysisKind,
+    AnalysisRequest,
+    DeferredResult,
+    LogitAttributionResult,
+    LogitLensResult,
     ModelAnswer,
-    ModelQuestion,
-    QuestionKind,
 )
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models import answer_model_question as answering
 from visualizer.models.head_edits import context_edits
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ModelSource
+from visualizer.models.model_text_runs import read_text
 from visualizer.models.opened_model import OpenedModel
-from visualizer.models.text_reading import read_text
-from visualizer.progress import no_progress
+from visualizer.progress import ignore_progress
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from visualizer.attention.model_reading import ModelReading
+    from visualizer.attention.model_forward_pass import ModelForwardPass
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 TEXT = "the cat sat on the mat the cat"
@@ -39,7 +39,7 @@ OFF = ((0, 1), (1, 3))
 
 
 @pytest.fixture
-def reading(tiny_model_folder: Path) -> ModelReading:
+def reading(tiny_model_folder: Path) -> ModelForwardPass:
     source = ModelSource(
         str(tiny_model_folder), "tiny", "0" * 64, tuple(HeadEdit(*place) for place in sorted(OFF))
     )
@@ -48,13 +48,13 @@ def reading(tiny_model_folder: Path) -> ModelReading:
     return read
 
 
-def answer(reading: ModelReading, question: ModelQuestion) -> ModelAnswer:
-    return answering.answer_model_question(reading, question, no_progress, lambda _: None)
+def answer(reading: ModelForwardPass, question: AnalysisRequest) -> ModelAnswer:
+    return answering.answer_model_question(reading, question, ignore_progress, lambda _: None)
 
 
-def test_the_lens_ends_with_the_prediction_of_the_ablated_model(reading: ModelReading) -> None:
-    lens = answer(reading, ModelQuestion(QuestionKind.LENS))
-    assert isinstance(lens, LogitLensAnswer)
+def test_the_lens_ends_with_the_prediction_of_the_ablated_model(reading: ModelForwardPass) -> None:
+    lens = answer(reading, AnalysisRequest(AnalysisKind.LENS))
+    assert isinstance(lens, LogitLensResult)
     model = reading.model
     assert isinstance(model, OpenedModel)
     logs = model.next_token_log_probabilities(TEXT, dict.fromkeys(OFF, 0.0))
@@ -65,12 +65,12 @@ def test_the_lens_ends_with_the_prediction_of_the_ablated_model(reading: ModelRe
     assert abs(float(plain.max()) - lens.probabilities[-1, -1, 0]) > 1e-6
 
 
-def test_logit_parts_of_ablated_heads_are_zero(reading: ModelReading) -> None:
-    found = answer(reading, ModelQuestion(QuestionKind.PARTS, "mat"))
-    assert isinstance(found, LogitPartsAnswer)
+def test_logit_parts_of_ablated_heads_are_zero(reading: ModelForwardPass) -> None:
+    found = answer(reading, AnalysisRequest(AnalysisKind.PARTS, "mat"))
+    assert isinstance(found, LogitAttributionResult)
     assert found.token == "mat"
     assert found.parts.layers == (0, 1)
-    assert found.parts.sum == pytest.approx(found.parts.logit, abs=2e-6)
+    assert found.parts.sum_of_parts == pytest.approx(found.parts.logit, abs=2e-6)
     for place in OFF:
         assert found.parts.heads[place] == 0
     assert np.count_nonzero(found.parts.heads) == 6
@@ -94,22 +94,22 @@ def test_answers_include_edits_and_cut_edges(tiny_model_folder: Path) -> None:
     model = run.reading.model
     assert isinstance(model, OpenedModel)
     shares = {row.token: row.probability for row in run.reading.next_tokens}
-    lens = answer(run.reading, ModelQuestion(QuestionKind.LENS))
-    assert isinstance(lens, LogitLensAnswer)
+    lens = answer(run.reading, AnalysisRequest(AnalysisKind.LENS))
+    assert isinstance(lens, LogitLensResult)
     for word, share in zip(lens.words[-1][-1], lens.probabilities[-1, -1], strict=True):
         assert share == pytest.approx(shares[word], abs=1e-6)
-    found = answer(run.reading, ModelQuestion(QuestionKind.PARTS))
-    assert isinstance(found, LogitPartsAnswer)
+    found = answer(run.reading, AnalysisRequest(AnalysisKind.PARTS))
+    assert isinstance(found, LogitAttributionResult)
     assert found.probability == pytest.approx(shares[found.token], abs=1e-6)
-    assert found.parts.sum == pytest.approx(found.parts.logit, abs=2e-6)
-    question, number = ModelQuestion(QuestionKind.ABLATIONS, "mat"), model.token_id("mat")
+    assert found.parts.sum_of_parts == pytest.approx(found.parts.logit, abs=2e-6)
+    question, number = AnalysisRequest(AnalysisKind.ABLATIONS, "mat"), model.token_id("mat")
     before = model.next_token_log_probabilities(TEXT, run.reading.context_edits, run.reading.cuts)
     lost = answer(run.reading, question)
-    assert isinstance(lost, AblationAnswer)
+    assert isinstance(lost, AblationResult)
     others = answer(plain.reading, question)
-    assert isinstance(others, AblationAnswer)
+    assert isinstance(others, AblationResult)
     for place in np.ndindex(2, 4):
-        edits = tuple(each for each in EDITS if each.place != place)
+        edits = tuple(each for each in EDITS if each.layer_and_head != place)
         off = (*edits, HeadEdit(*place))
         again = context_edits(model, TEXT, off)
         logs = model.next_token_log_probabilities(TEXT, again, run.reading.cuts)
@@ -119,51 +119,53 @@ def test_answers_include_edits_and_cut_edges(tiny_model_folder: Path) -> None:
     assert np.abs(lost.changes - others.changes).max() > 1e-4
 
 
-def test_ablations_continue_from_known_results(reading: ModelReading) -> None:
-    question = ModelQuestion(QuestionKind.ABLATIONS, "mat")
+def test_ablations_continue_from_known_results(reading: ModelForwardPass) -> None:
+    question = AnalysisRequest(AnalysisKind.ABLATIONS, "mat")
     whole = answer(reading, question)
-    assert isinstance(whole, AblationAnswer)
-    reading.answers.known[question] = AblationAnswer("mat", (0, 1), np.full((2, 4), 7.0))
+    assert isinstance(whole, AblationResult)
+    reading.answers.known[question] = AblationResult("mat", (0, 1), np.full((2, 4), 7.0))
     again = answer(reading, question)
-    assert isinstance(again, AblationAnswer)
+    assert isinstance(again, AblationResult)
     assert (again.changes == 7).all()
 
 
 def test_a_costly_lens_is_deferred_with_a_warning(
-    reading: ModelReading, monkeypatch: pytest.MonkeyPatch
+    reading: ModelForwardPass, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answering, "MAX_CHEAP_PRODUCTS", 1000)
-    said = answer(reading, ModelQuestion(QuestionKind.LENS))
-    assert isinstance(said, DeferredAnswer)
+    said = answer(reading, AnalysisRequest(AnalysisKind.LENS))
+    assert isinstance(said, DeferredResult)
     assert "18 predictions (2 layers × 9 tokens) over a vocabulary of 331 tokens" in said.sentence
-    lens = answer(reading, ModelQuestion(QuestionKind.LENS, is_costly=True))
-    assert isinstance(lens, LogitLensAnswer)
+    lens = answer(reading, AnalysisRequest(AnalysisKind.LENS, is_costly=True))
+    assert isinstance(lens, LogitLensResult)
 
 
-def test_questions_about_chat_messages_are_rejected(reading: ModelReading) -> None:
+def test_questions_about_chat_messages_are_rejected(reading: ModelForwardPass) -> None:
     given = replace(reading, is_text_alone=False)
     with pytest.raises(InputError, match="“Treat text as a user message” and remove"):
-        answer(given, ModelQuestion(QuestionKind.LENS))
+        answer(given, AnalysisRequest(AnalysisKind.LENS))
 
 
-def test_a_text_of_several_tokens_is_rejected_as_token(reading: ModelReading) -> None:
+def test_a_text_of_several_tokens_is_rejected_as_token(reading: ModelForwardPass) -> None:
     with pytest.raises(InputError, match="“the cat” into 2 tokens"):
-        answer(reading, ModelQuestion(QuestionKind.PARTS, "the cat"))
+        answer(reading, AnalysisRequest(AnalysisKind.PARTS, "the cat"))
 
 
 @pytest.mark.slow
-def test_two_threads_can_use_a_model_without_mixing_their_results(reading: ModelReading) -> None:
+def test_two_threads_can_use_a_model_without_mixing_their_results(
+    reading: ModelForwardPass,
+) -> None:
     model = reading.model
     assert isinstance(model, OpenedModel)
     wanted = model.attend("a dog ran to the log")[0].run.trace.read("weights")
-    question, wrong = ModelQuestion(QuestionKind.PARTS), []
+    question, wrong = AnalysisRequest(AnalysisKind.PARTS), []
 
     def ask() -> None:
         with torch.inference_mode():
             for _ in range(20):
                 found = answer(reading, question)
-                assert isinstance(found, LogitPartsAnswer)
-                if abs(found.parts.sum - found.parts.logit) > 1e-5:
+                assert isinstance(found, LogitAttributionResult)
+                if abs(found.parts.sum_of_parts - found.parts.logit) > 1e-5:
                     wrong.append(found)
 
     asking = Thread(target=ask)

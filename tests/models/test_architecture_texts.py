@@ -23,7 +23,7 @@ from tests.support.tiny_models import (
 )
 from visualizer.attention.layer_operations import ResidualStream
 from visualizer.explanations.explain import explain
-from visualizer.models.cached_generation import NextTokenPredictor, combine_rows
+from visualizer.models.cached_generation import NextTokenPredictor, combine_attention_rows
 from visualizer.models.opened_model import OpenedModel, open_model
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def weights_of(run: Run) -> np.ndarray:
 
 
 def test_tiny_models_have_sizes_in_the_same_order_as_real_models(tmp_path: Path) -> None:
-    given, words, _ = open_model(save_tiny_model(tmp_path / "llama")).inputs(TEXT)
+    given, words, _ = open_model(save_tiny_model(tmp_path / "llama")).encode_inputs(TEXT)
     assert int(given["input_ids"].max()) == VOCABULARY - 1
     assert SMALL["hidden_size"] < POSITIONS < VOCABULARY
     assert len(words) < SMALL["hidden_size"]
@@ -78,7 +78,7 @@ def test_weights_of_texts_equal_those_of_the_model(tmp_path: Path, name: str) ->
     model = opened(tmp_path, name)
     for second in (None, SECOND):
         found = [layer for each in model.attend(TEXT, second) for layer in weights_of(each.run)]
-        own = own_attentions(model.model, model.inputs(TEXT, second)[0])
+        own = own_attentions(model.model, model.encode_inputs(TEXT, second)[0])
         assert len(found) == len(own)
         for weights in own:
             alike = [layer for layer in found if layer.shape == tuple(weights.shape)]
@@ -90,7 +90,7 @@ def test_embedding_rows_are_those_that_the_model_looks_up(tmp_path: Path, name: 
     """BART passes token ids to its position embedding, and OPT passes a mask."""
     model = opened(tmp_path, name)
     for second in (SECOND, "the log"):  # the steps recognized with one text apply to another
-        given = model.inputs(TEXT, second)[0]
+        given = model.encode_inputs(TEXT, second)[0]
         ids_name = "decoder_input_ids" if "decoder_input_ids" in given else "input_ids"
         (ids,) = given[ids_name].tolist()
         run = next(
@@ -98,7 +98,7 @@ def test_embedding_rows_are_those_that_the_model_looks_up(tmp_path: Path, name: 
             for each in model.attend(TEXT, second)
             if "encoder" not in each.group.name.split(".") and not each.group.is_cross
         )
-        step = run.trace.stage("residual").layer_step(ResidualStream)
+        step = run.trace.stage("residual").step_of_type(ResidualStream)
         assert step.embedded
         tables = [rows for _, rows in step.embedded.tables]
         assert tables == [tuple(ids), tuple(range(2, 2 + len(ids)))]
@@ -110,8 +110,8 @@ def test_embedding_rows_are_those_that_the_model_looks_up(tmp_path: Path, name: 
 def test_rows_of_generated_tokens_equal_those_of_one_pass(tmp_path: Path, name: str) -> None:
     model = opened(tmp_path, name)
     reader, numbers = NextTokenPredictor(model, TEXT), [VOCABULARY - 1, 5, POSITIONS + 1, 9]
-    steps = [reader.read(numbers[:count]) for count in range(len(numbers) + 1)]
-    given = model.inputs(TEXT)[0]["input_ids"]
+    steps = [reader.predict(numbers[:count]) for count in range(len(numbers) + 1)]
+    given = model.encode_inputs(TEXT)[0]["input_ids"]
     ids = torch.cat([given, torch.tensor([numbers])], -1)
     with visualizer.capture(model.model) as seen, torch.no_grad():
         logits = model.model(ids).logits[0].double().numpy()
@@ -119,5 +119,5 @@ def test_rows_of_generated_tokens_equal_those_of_one_pass(tmp_path: Path, name: 
         np.testing.assert_allclose(step.logits, wanted, atol=1e-5)
     for each in seen.runs:
         for layer, wanted in zip(each.group.layers, weights_of(each.run), strict=True):
-            made = combine_rows([step.rows[layer] for step in steps], ids.shape[-1])
+            made = combine_attention_rows([step.rows[layer] for step in steps], ids.shape[-1])
             np.testing.assert_allclose(made, wanted, atol=1e-5)

@@ -28,7 +28,7 @@ from visualizer.attention.layer_operations import ResidualStream, weight_names
 from visualizer.attention.spec import Dtype
 from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import describe_step, explain
-from visualizer.features.explain.presenter import head_cell_panel
+from visualizer.features.explain.presenter import explain_head_cell
 from visualizer.models.attention_recorder import AttentionCall, RecordingMethod, record_attention
 from visualizer.models.layer_recorder import record_module_calls
 from visualizer.models.recorded_runs import LayerGroupRun, create_layer_run, group_calls
@@ -135,11 +135,11 @@ def test_layers_with_and_without_positions_are_recognized_together(kind: str) ->
         np.testing.assert_array_equal(trace.read(name, at), trace.read(source, at))
         assert rows[1] == replace(trace.stage(name), by_layer=(), step=rows[1].step)
     assert pickle.loads(pickle.dumps(trace)).stages == trace.stages
-    line = Timeline.of(trace, StepSize.ROW)
+    line = Timeline.from_trace(trace, StepSize.ROW)
     for position in range(len(line)):
-        place = line.place(position)
+        place = line.position_of_step(position)
         assert place
-        caption = describe_step(run, (still,), line.step(place), head=0)
+        caption = describe_step(run, (still,), line.step_at(place), head=0)
         is_still = place.stage in differing
         assert ("unchanged" in caption and "score" not in caption) == is_still
 
@@ -175,7 +175,7 @@ def check_architecture(kind: str, model: Any, cells: int = 5) -> list[Run]:
                 cell = tuple(int(chance.integers(size)) for size in shape)
                 read.clear()
                 told = explain(run.trace, stage.name, cell)
-                step = run.trace.stage_at(stage.name, cell[: len(run.trace.axes)]).step
+                step = run.trace.stage_in_layer(stage.name, cell[: len(run.trace.axes)]).step
                 if not isinstance(step, ResidualStream):
                     assert read.issubset(weight_names(step) if step else ()), stage.name
                 near = max(1e-5, room(told, Dtype.FLOAT32))
@@ -218,7 +218,7 @@ def test_formulas_and_captions_name_the_multiplier(
     (run,) = check_architecture(kind, tiny_model(kind, **settings), cells=1)
     rows, columns = run.trace.shape(stage)[-2:]
     place = (0, 2, 1)[-len(run.trace.stage(stage).dims) :]
-    panel = head_cell_panel(resolved(run, View()), Cell(stage, place), is_pinned=False)
+    panel = explain_head_cell(resolved(run, View()), Cell(stage, place), is_pinned=False)
     assert panel.formula == formula
     step = Step(stage, range(2, 3) if kind == "gemma" else range(rows), range(columns))
     assert told in describe_step(run, (0,), step, head=0)
@@ -258,10 +258,12 @@ def test_terms_of_experts_are_router_weights_and_expert_outputs() -> None:
         np.testing.assert_allclose(found.terms[-1], shared[token, column], atol=1e-6)
         assert found.value == pytest.approx(found.terms.sum(), abs=1e-6)
         resolved = resolve_view(Document(), View(layer=layer), run)
-        panel = head_cell_panel(resolved, Cell("feed_forward", (token, column)), is_pinned=True)
+        panel = explain_head_cell(resolved, Cell("feed_forward", (token, column)), is_pinned=True)
         names = [f"expert {expert + 1}" for expert in chosen]
         assert [line.name for line in panel.terms] == [*names, "shared"]
-    words = describe_step(run, (layer,), Timeline.of(trace, StepSize.ROW).step(row_of(run)), head=0)
+    words = describe_step(
+        run, (layer,), Timeline.from_trace(trace, StepSize.ROW).step_at(row_of(run)), head=0
+    )
     assert "the shared expert" in words
     assert "expert " in words
 
@@ -364,6 +366,6 @@ def test_a_sink_after_the_softmax_scales_the_head_outputs() -> None:
 
 
 def row_of(run: Run) -> Any:
-    line = Timeline.of(run.trace, StepSize.ROW)
-    places = (line.place(position) for position in range(len(line)))
+    line = Timeline.from_trace(run.trace, StepSize.ROW)
+    places = (line.position_of_step(position) for position in range(len(line)))
     return next(place for place in places if place and place.stage == "feed_forward")

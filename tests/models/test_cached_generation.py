@@ -13,7 +13,7 @@ from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import WORDLESS, save_tiny_model
 from visualizer import InputError, Model
 from visualizer.language.sampling import SamplingSettings
-from visualizer.models.cached_generation import NextTokenPredictor, combine_rows, generate
+from visualizer.models.cached_generation import NextTokenPredictor, combine_attention_rows, generate
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -106,8 +106,8 @@ def test_a_branch_is_independent_of_other_branches(model: Model) -> None:
     first, second = [5, 9, 6, 12, 7], [5, 9, 11, 4]
     reader = NextTokenPredictor(opened, TEXT)
     for count in range(len(first) + 1):
-        reader.read(first[:count])
-    steps = [reader.read(second[:count]) for count in (0, 1, 2, 3, 4)]  # starts after the text
+        reader.predict(first[:count])
+    steps = [reader.predict(second[:count]) for count in (0, 1, 2, 3, 4)]  # starts after the text
     given = tokenizer_of(opened)(TEXT, return_tensors="pt")["input_ids"]
     ids = torch.cat([given, torch.tensor([second])], -1)
     with visualizer.capture(opened.model) as seen, torch.no_grad():
@@ -117,7 +117,7 @@ def test_a_branch_is_independent_of_other_branches(model: Model) -> None:
         np.testing.assert_allclose(step.logits, logits[last], atol=1e-5)
     for run in seen.runs:
         for at, layer in enumerate(run.group.layers):
-            made = combine_rows([step.rows[layer] for step in steps], ids.shape[-1])
+            made = combine_attention_rows([step.rows[layer] for step in steps], ids.shape[-1])
             whole = run.run.trace.read("weights")
             wanted = whole[at] if run.run.trace.axes else whole
             np.testing.assert_allclose(made, wanted, atol=1e-5)
@@ -129,11 +129,11 @@ def test_ablated_heads_stay_ablated_during_generation(tmp_path: Path) -> None:
     off = {(0, 1): 0.0, (1, 2): 0.0}
     reader, numbers = NextTokenPredictor(opened, TEXT, off), [5, 9, 6]
     for count in range(len(numbers) + 1):
-        found = reader.read(numbers[:count]).logits
+        found = reader.predict(numbers[:count]).logits
         text = " ".join([TEXT, *(opened.token_text(number) for number in numbers[:count])])
         wanted = opened.next_token_log_probabilities(text, off).exp().numpy()
         np.testing.assert_allclose(np.exp(found) / np.exp(found).sum(), wanted, atol=1e-6)
-    plain = NextTokenPredictor(opened, TEXT).read(numbers).logits
+    plain = NextTokenPredictor(opened, TEXT).predict(numbers).logits
     assert np.abs(plain - found).max() > 1e-3
 
 

@@ -68,9 +68,9 @@ def test_a_single_padded_text_is_captured_without_padding() -> None:
     assert_same(only, alone)
     assert only.texts == (only,)
     assert not any("batch" in notice for notice in only.notices)
-    assert only.runs[0].captured
-    assert only.runs[0].captured.vectors
-    assert only.runs[0].captured.vectors.mask == "causal"
+    assert only.runs[0].captured_attention
+    assert only.runs[0].captured_attention.vectors
+    assert only.runs[0].captured_attention.vectors.mask == "causal"
 
 
 def test_generated_texts_of_a_padded_batch_equal_those_alone() -> None:

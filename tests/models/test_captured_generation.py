@@ -200,8 +200,8 @@ def test_a_saved_step_is_loaded_at_its_position(tmp_path: Path) -> None:
     for name in ("step.attention", "step.npz", "step.png"):
         again = visualizer.load(tmp_path / name)
         assert (again.tokens, again.key_tokens) == (("b", "a"), words)
-        assert again.run.compared_texts == (words,)
-        found = again.run.trace.head_measures("weights", again.run.compared_texts)
+        assert again.run.key_texts == (words,)
+        found = again.run.trace.head_measures("weights", again.run.key_texts)
         np.testing.assert_allclose(
             found.previous.flat[:4], [row["previous"] for row in seen.heads()[:4]], atol=1e-6
         )

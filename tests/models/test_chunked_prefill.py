@@ -22,12 +22,12 @@ from visualizer.models import (
     preallocated_cache,
 )
 from visualizer.models.attention_recorder import record_attention
-from visualizer.models.chunked_prefill import read_in_chunks, supports_chunks
+from visualizer.models.chunked_prefill import prefill_in_chunks, supports_chunked_prefill
 from visualizer.models.long_text_recorder import create_long_text_runs, record_long_text
 from visualizer.models.long_text_vectors import allocate_vectors
 from visualizer.models.model_source import HeadEdit, HeadEditKind
+from visualizer.models.model_text_runs import open_model_folder, read_text
 from visualizer.models.recognition_errors import UnsupportedAttentionError
-from visualizer.models.text_reading import open_model_folder, read_text
 from visualizer.progress import CancelledError, cancel_when, report_progress_to
 
 if TYPE_CHECKING:
@@ -64,14 +64,14 @@ def run_of(model: Any) -> Callable[..., Any]:
 
 def in_chunks(model: Any, chunk: int = CHUNK) -> tuple[list[LongTextCall], Any]:
     with torch.inference_mode():
-        return read_in_chunks(model, run_of(model), given(), {}, layers=2, chunk=chunk)
+        return prefill_in_chunks(model, run_of(model), given(), {}, layers=2, chunk=chunk)
 
 
 @pytest.mark.parametrize("kind", others_slow(KINDS, 5))
 def test_values_equal_those_of_one_pass_and_of_eager_attention(kind: str) -> None:
     model = tiny_model(kind)
     with torch.inference_mode():
-        assert supports_chunks(model, run_of(model), given())
+        assert supports_chunked_prefill(model, run_of(model), given())
         with record_attention(model) as own:
             wanted = model(**given())
         with record_long_text(model) as whole:
@@ -148,7 +148,7 @@ def test_keys_that_change_between_chunks_are_rejected(monkeypatch: pytest.Monkey
     with pytest.raises(UnsupportedAttentionError, match="differs between chunks"):
         in_chunks(model)
     with torch.inference_mode():
-        assert not supports_chunks(model, run_of(model), given())
+        assert not supports_chunked_prefill(model, run_of(model), given())
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_keys_that_change_between_chunks_are_rejected(monkeypatch: pytest.Monkey
 def test_other_models_do_not_support_chunks(kind: str, settings: dict[str, Any]) -> None:
     model = tiny_model(kind, **settings)
     with torch.inference_mode():
-        assert not supports_chunks(model, run_of(model), given())
+        assert not supports_chunked_prefill(model, run_of(model), given())
 
 
 def test_vectors_are_stored_only_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from tests.support.crafted_folders import FOLDERS
 from tests.support.examples import others_slow
 from tests.support.tiny_models import BY_THEMSELVES, DECODERS, ENCODERS, PAIRS, VISION, tiny_model
 from visualizer.attention.spec import Device
-from visualizer.models.model_folder import size_limit
+from visualizer.models.model_folder import file_size_limit
 from visualizer.models.opened_model import open_model
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def test_every_crafted_folder_is_rejected(results: list[Result]) -> None:
     said = {each.name: each.said for each in opened}
     assert said.keys() == FOLDERS.keys()
     for name in FOLDERS:  # the message names a file that is too large
-        if size_limit(name):
+        if file_size_limit(name):
             assert name in said[name]
     first, shape = "“model.embed_tokens.weight”", "128,256 × 8,192"
     assert first in said["70B"]

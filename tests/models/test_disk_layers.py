@@ -34,15 +34,15 @@ from visualizer.errors import InputError
 from visualizer.language.sampling import SamplingSettings
 from visualizer.models.cached_generation import generate
 from visualizer.models.disk_layers import LAYOUT_MISMATCH
-from visualizer.models.disk_reading_estimate import SEVERAL_STACKS_REASON, estimate_disk_reading
+from visualizer.models.disk_streaming_estimate import SEVERAL_STACKS_REASON, estimate_disk_streaming
 from visualizer.models.forward_runner import DISK_STAGES_NOTICE, ONE_PASS_FROM_DISK_NOTICE
 from visualizer.models.head_edits import context_edits
 from visualizer.models.logit_attribution import logit_lens, logit_parts
 from visualizer.models.model_folder import INDEX_FILE, read_model_folder
 from visualizer.models.model_ranks import Parallelism
 from visualizer.models.model_source import HeadEdit, HeadEditKind
+from visualizer.models.model_text_runs import open_model_folder, read_text
 from visualizer.models.opened_model import OpenedModel, open_model
-from visualizer.models.text_reading import open_model_folder, read_text
 from visualizer.progress import CancelledError, cancel_when, report_progress_to
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ def test_a_closed_model_is_opened_from_disk_again(tmp_path: Path) -> None:
 def test_the_estimate_counts_bytes_read_and_held(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "m", "llama")
     known = read_model_folder(folder)
-    found = estimate_disk_reading(known, Dtype.FLOAT32)
+    found = estimate_disk_streaming(known, Dtype.FLOAT32)
     model = tiny_model("llama")
     layers = [sum(each.numel() for each in layer.parameters()) for layer in model.model.layers]
     outside = known.parameters - sum(layers)

@@ -23,8 +23,8 @@ from visualizer.attention.stages import Operation
 from visualizer.explanations.explain import describe_step, explain
 from visualizer.file_opening import EXPORT_VIEW
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, describe_heads
+from visualizer.models.model_text_runs import open_model_folder, read_text
 from visualizer.models.opened_model import open_model
-from visualizer.models.text_reading import open_model_folder, read_text
 from visualizer.session.document import Document
 from visualizer.session.timeline import Step
 
@@ -150,8 +150,10 @@ def test_cut_edges_match_a_manual_mask(
         for each, query, key in found:
             assert trace.read("weights", (layer, each, query, key)) == 0
             assert masked[layer, each, query, key] == -np.inf
-            assert not trace.allowed("weights", (layer,), each)[query, key]
-            assert trace.allowed("weights", (layer,), (each + 1) % 2 + 2)[query, key] or each > 1
+            assert not trace.allowed_mask("weights", (layer,), each)[query, key]
+            assert (
+                trace.allowed_mask("weights", (layer,), (each + 1) % 2 + 2)[query, key] or each > 1
+            )
         sums = trace.read("weights", (layer,)).sum(-1)
         np.testing.assert_allclose(sums, 1, atol=1e-6)
 
@@ -171,13 +173,13 @@ def test_edges_can_be_cut_with_layer_masks_caps_and_sinks(tmp_path: Path, kind: 
     assert trace.stage("weights").operation is plain.stage("weights").operation
     weights, masked = trace.read("weights"), trace.read("masked")
     for layer in range(2):
-        alone = plain.allowed("weights", (layer,))
+        alone = plain.allowed_mask("weights", (layer,))
         for each in range(4):
             cells = [(query, key) for one, query, key in CUTS[layer] if one == each]
             allowed = alone.copy()
             for cell in cells:
                 allowed[cell] = False
-            np.testing.assert_array_equal(trace.allowed("weights", (layer,), each), allowed)
+            np.testing.assert_array_equal(trace.allowed_mask("weights", (layer,), each), allowed)
             np.testing.assert_array_equal(weights[layer, each] > 0, allowed)
             np.testing.assert_array_equal(np.isfinite(masked[layer, each]), allowed)
     assert ("sinks" in "".join(trace.model_weights)) == (kind == "gpt_oss")
@@ -208,7 +210,7 @@ def test_the_cells_of_a_cut_row_are_explained(source: ModelSource) -> None:
 
 def test_the_outputs_of_edited_heads_are_explained(source: ModelSource) -> None:
     run = read_text(replace(source, edits=EDITS), TEXT, Device.CPU)
-    shown = Attention(Document().set("captured", run.captured), EXPORT_VIEW, run)
+    shown = Attention(Document().with_setting("captured", run.captured), EXPORT_VIEW, run)
     for layer, query, column in np.ndindex(2, TOKENS, 4 * SIZE):
         found = explain(run.trace, "concat", (layer, query, column))
         value = run.trace.read("concat", (layer, query, column))
@@ -363,8 +365,8 @@ def test_edges_of_an_encoder_without_a_mask_can_be_cut(tmp_path: Path) -> None:
     expected = torch.cat(weights).numpy()
     np.testing.assert_allclose(run.trace.read("weights"), expected, atol=1e-6)
     assert expected[0, 1, 2, 5] == 0
-    assert run.trace.is_hatched("weights", (0,), 1)
-    assert not run.trace.is_hatched("weights", (0,), 2)
+    assert run.trace.has_forbidden_cells("weights", (0,), 1)
+    assert not run.trace.has_forbidden_cells("weights", (0,), 2)
 
 
 def test_heads_can_be_edited_for_a_pair_of_texts(tmp_path: Path) -> None:

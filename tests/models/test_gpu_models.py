@@ -16,9 +16,9 @@ from tests.support.tiny_models import BY_THEMSELVES, DECODERS, ENCODERS, PAIRS, 
 from tests.support.tiny_vision_models import PROCESSORS, picture, save_vision_model
 from visualizer.attention.spec import Device
 from visualizer.models import long_text_runner
-from visualizer.models.model_client.remote_model import connect_model
+from visualizer.models.model_client.remote_model import connect_to_model_server
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind
-from visualizer.models.text_reading import open_model_folder, read_text
+from visualizer.models.model_text_runs import open_model_folder, read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,7 +133,7 @@ def test_edited_and_served_runs_have_the_same_values_on_both_devices(
     source, held = open_model_folder(folder, Device.CPU)
     with served(folder) if is_served else nullcontext() as server:
         if server:
-            remote = connect_model("127.0.0.1", server.port, TOKEN)
+            remote = connect_to_model_server("127.0.0.1", server.port, TOKEN)
             where, other = Device.CPU, remote.source
         else:
             where, (other, on_gpu) = Device.CUDA, open_model_folder(folder, Device.CUDA)
@@ -150,9 +150,7 @@ def test_edited_and_served_runs_have_the_same_values_on_both_devices(
             assert [each.token for each in there.reading.next_tokens] == [
                 each.token for each in here.reading.next_tokens
             ]
-            measures = [
-                run.trace.head_measures("weights", run.compared_texts) for run in (here, there)
-            ]
+            measures = [run.trace.head_measures("weights", run.key_texts) for run in (here, there)]
             for name in ("entropy", "first", "own", "previous", "largest", "value_weighting"):
                 assert_near(*(getattr(each, name) for each in measures))
 
@@ -161,7 +159,7 @@ def assert_spread_alike(folder: Path, device: str, *options: str) -> None:
     """Serve a model with several processes on a device, and compare it with the CPU."""
     source, held = open_model_folder(folder, Device.CPU)
     with served(folder, *options) as server:
-        remote = connect_model("127.0.0.1", server.port, TOKEN)
+        remote = connect_to_model_server("127.0.0.1", server.port, TOKEN)
         there = read_text(remote.source, TEXT, Device.CPU)
         assert there.device.startswith(device)
         here = read_text(source, TEXT, Device.CPU)

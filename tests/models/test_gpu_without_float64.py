@@ -14,13 +14,13 @@ from tests.support.simulated_gpu import GPU, GpuWithoutFloat64, TensorOnGpu, mov
 from tests.support.small_trainings import begun
 from tests.support.tiny_models import save_tiny_model
 from tests.support.tiny_vision_models import picture, save_vision_model
-from visualizer.attention.cached_tensor import float64_on_cpu
+from visualizer.attention.cached_tensor import to_float64_on_cpu
 from visualizer.attention.spec import Device
 from visualizer.language.corpora.corpus import CorpusSplit
 from visualizer.language.probe import ProbeText, run_probe
 from visualizer.language.sampling import SamplingSettings
 from visualizer.models.cached_generation import generate
-from visualizer.models.head_edits import ablation_changes, context_edits
+from visualizer.models.head_edits import compute_ablation_changes, context_edits
 from visualizer.models.logit_attribution import logit_lens, logit_parts
 from visualizer.models.model_loading import LoadedModel
 from visualizer.models.model_source import HeadEdit, HeadEditKind
@@ -62,14 +62,14 @@ def test_the_simulated_gpu_has_no_float64() -> None:
         numbers.numpy()
     with GpuWithoutFloat64(), pytest.raises(TypeError, match="float64"):
         torch.zeros(3, dtype=torch.float64, device=GPU)
-    assert type(float64_on_cpu(numbers)) is torch.Tensor
-    assert float64_on_cpu(numbers).dtype is torch.float64
+    assert type(to_float64_on_cpu(numbers)) is torch.Tensor
+    assert to_float64_on_cpu(numbers).dtype is torch.float64
 
 
 @pytest.mark.parametrize("kind", others_slow(KINDS))
 def test_texts_have_the_same_values_as_on_the_cpu(tmp_path: Path, kind: str) -> None:
     model = open_model(save_tiny_model(tmp_path / kind, kind), Device.CPU)
-    second = OTHER if model.has_decoder else None
+    second = OTHER if model.is_encoder_decoder else None
     wanted = model.read(TEXT, second=second)
     numbers = [  # before the weights of the model are moved
         {name: one.run.trace.read(name) for name in one.run.trace.names} for one in wanted.runs
@@ -101,7 +101,7 @@ def asked(model: OpenedModel) -> list[np.ndarray]:
     ).changes
     parts, lens = logit_parts(model, TEXT), logit_lens(model, TEXT)
     found: list[Any] = [changes[0], changes[1], parts.heads, parts.rest, lens.numbers]
-    found += [lens.probabilities, ablation_changes(model, TEXT).changes]
+    found += [lens.probabilities, compute_ablation_changes(model, TEXT).changes]
     found += generate(model, TEXT, 2, SamplingSettings(0.0)).weights
     return [np.asarray(each) for each in found]
 
@@ -158,11 +158,13 @@ def trained_and_probed(folder: Path, *, is_on_gpu: bool) -> tuple[list[float], A
     trainer.optimiser = torch.optim.AdamW(trainer.model.parameters(), lr=1e-3)
     vocabulary = trainer.corpus.vocabulary
     with GpuWithoutFloat64() if is_on_gpu else nullcontext():
-        losses = [trainer.advance() for _ in range(3)] + [
+        losses = [trainer.train_one_step() for _ in range(3)] + [
             trainer.evaluate(CorpusSplit.VALIDATION, 2)
         ]
         text = vocabulary.join_tokens(vocabulary.ids_to_tokens(range(5)))
-        return losses, run_probe(trainer.model, ProbeText.of(text, vocabulary, trainer.model))
+        return losses, run_probe(
+            trainer.model, ProbeText.from_text(text, vocabulary, trainer.model)
+        )
 
 
 def test_lab_models_are_trained_and_probed_as_on_the_cpu(tmp_path: Path) -> None:

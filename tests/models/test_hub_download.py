@@ -14,9 +14,9 @@ import pytest
 from tests.support.hub_server import COMMIT, HubServer, files_of, serving
 from visualizer.errors import InputError
 from visualizer.models import hub_download
-from visualizer.models.hub_download import download_model, look_up_repository
-from visualizer.models.local_models import list_models
-from visualizer.progress import CancelledError, no_progress
+from visualizer.models.cached_models import list_cached_models
+from visualizer.models.hub_download import download_model, plan_download
+from visualizer.progress import CancelledError, ignore_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +43,7 @@ def cache(tmp_path: Path) -> Path:
 
 
 def fetched(cache: Path, environment: dict[str, str]) -> Path:
-    return download_model(look_up_repository(NAME, cache, environment), no_progress, environment)
+    return download_model(plan_download(NAME, cache, environment), ignore_progress, environment)
 
 
 def refusal(do: Any, *given: Any) -> str:
@@ -61,7 +61,7 @@ def test_a_model_is_downloaded_into_the_cache(
     server: HubServer, cache: Path, environment: dict[str, str], tiny_model_folder: Path
 ) -> None:
     server.files |= {"pytorch_model.bin": b"x", "code.py": b"x", "README.md": b"x"}
-    offer = look_up_repository(f"  {NAME} ", cache, environment)
+    offer = plan_download(f"  {NAME} ", cache, environment)
     wanted = files_of(tiny_model_folder)
     assert {file.name: file.size for file in offer.files} == {
         name: len(content) for name, content in wanted.items()
@@ -76,13 +76,13 @@ def test_a_model_is_downloaded_into_the_cache(
     done = [done for done, _ in told]
     assert done == sorted(done)
     assert told[-1] == (offer.bytes, offer.bytes)
-    (listed,) = list_models(cache)
+    (listed,) = list_cached_models(cache)
     assert (listed.name, listed.path, listed.unavailable_reason) == (NAME, path, "")
     if os.name != "nt":
         blob = hashlib.sha256(wanted[WEIGHTS]).hexdigest()
         assert (path / WEIGHTS).readlink() == Path(f"../../blobs/{blob}")
     server.asked.clear()
-    assert look_up_repository(NAME, cache, environment).missing == 0
+    assert plan_download(NAME, cache, environment).missing == 0
     assert fetched(cache, environment) == path
     assert server.downloads == []
 
@@ -101,7 +101,7 @@ def test_the_downloaded_folder_is_found_by_huggingface_hub(
 def test_a_cancelled_download_is_resumed(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
-    offer = look_up_repository(NAME, cache, environment)
+    offer = plan_download(NAME, cache, environment)
 
     small = sum(file.size for file in offer.files if file.name != WEIGHTS)
 
@@ -113,8 +113,8 @@ def test_a_cancelled_download_is_resumed(
     with pytest.raises(CancelledError):
         download_model(offer, stop, environment)
     server.continued_note.set()
-    assert list_models(cache) == ()
-    left = look_up_repository(NAME, cache, environment).missing
+    assert list_cached_models(cache) == ()
+    left = plan_download(NAME, cache, environment).missing
     assert 0 < left < offer.missing
     server.asked.clear()
     path = fetched(cache, environment)
@@ -179,7 +179,7 @@ def test_an_invalid_file_list_is_rejected(
     server: HubServer, cache: Path, environment: dict[str, str], listed: dict[str, Any]
 ) -> None:
     server.listed["config.json"] = listed
-    assert "invalid file list" in refusal(look_up_repository, NAME, cache, environment)
+    assert "invalid file list" in refusal(plan_download, NAME, cache, environment)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_an_unexpected_response_is_rejected(
     server: HubServer, cache: Path, environment: dict[str, str], answer: Any
 ) -> None:
     server.answer = answer
-    assert refusal(look_up_repository, NAME, cache, environment)
+    assert refusal(plan_download, NAME, cache, environment)
     assert not cache.exists()
 
 
@@ -201,14 +201,14 @@ def test_a_commit_that_is_a_path_is_rejected(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
     server.answer = {**server.listing(), "sha": "../../../../evil"}
-    assert "invalid file list" in refusal(look_up_repository, NAME, cache, environment)
+    assert "invalid file list" in refusal(plan_download, NAME, cache, environment)
 
 
 def test_an_endless_file_list_is_rejected(
     server: HubServer, cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub_download, "MAX_LIST_BYTES", 100)
-    assert "invalid file list" in refusal(look_up_repository, NAME, cache, environment)
+    assert "invalid file list" in refusal(plan_download, NAME, cache, environment)
 
 
 def test_an_endless_file_is_rejected(
@@ -218,7 +218,7 @@ def test_an_endless_file_is_rejected(
     assert "larger than expected" in refusal(fetched, cache, environment)
     size = len(server.files[WEIGHTS])
     assert all(file.stat().st_size <= size for file in cache.rglob("*") if file.is_file())
-    assert list_models(cache) == ()
+    assert list_cached_models(cache) == ()
 
 
 def test_a_file_with_other_content_is_rejected(
@@ -228,7 +228,7 @@ def test_a_file_with_other_content_is_rejected(
         content = server.files[name]
         server.served = {name: content[:-1] + bytes([content[-1] ^ 1])}
         assert "hash mismatch" in refusal(fetched, cache, environment)
-        assert list_models(cache) == ()
+        assert list_cached_models(cache) == ()
     server.served = {WEIGHTS: server.files[WEIGHTS][:-10]}
     assert "connection was lost" in refusal(fetched, cache, environment)
     server.served = {}
@@ -257,7 +257,7 @@ def test_weights_in_other_formats_are_not_downloaded(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
     server.files["pytorch_model.bin"] = server.files.pop(WEIGHTS)
-    assert "has no .safetensors weights" in refusal(look_up_repository, NAME, cache, environment)
+    assert "has no .safetensors weights" in refusal(plan_download, NAME, cache, environment)
 
 
 def test_sharded_weights_are_downloaded_with_their_index(
@@ -266,7 +266,7 @@ def test_sharded_weights_are_downloaded_with_their_index(
     parts = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"]
     content = server.files.pop(WEIGHTS)
     server.files |= dict(zip(parts, (content, content[::-1]), strict=True))
-    assert "no .safetensors weights" in refusal(look_up_repository, NAME, cache, environment)
+    assert "no .safetensors weights" in refusal(plan_download, NAME, cache, environment)
     server.files["model.safetensors.index.json"] = b"{}"
     assert files_of(fetched(cache, environment)) == server.files
 
@@ -277,7 +277,7 @@ def test_sharded_weights_are_downloaded_with_their_index(
 def test_an_invalid_repository_name_is_not_requested(
     server: HubServer, cache: Path, environment: dict[str, str], name: str
 ) -> None:
-    assert "organization/name" in refusal(look_up_repository, name, cache, environment)
+    assert "organization/name" in refusal(plan_download, name, cache, environment)
     assert server.asked == []
 
 
@@ -285,7 +285,7 @@ def test_each_obstacle_to_a_download_is_reported(
     server: HubServer, cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "Repository “org/other” does not exist" in refusal(
-        look_up_repository, "org/other", cache, environment
+        plan_download, "org/other", cache, environment
     )
     for refused, expected in (
         ((401, "GatedRepo"), "is gated"),
@@ -293,18 +293,18 @@ def test_each_obstacle_to_a_download_is_reported(
         ((503, ""), "error 503"),
     ):
         server.refusal = refused
-        assert expected in refusal(look_up_repository, NAME, cache, environment)
+        assert expected in refusal(plan_download, NAME, cache, environment)
     server.refusal, server.refused_files = None, (403, "GatedRepo")
     assert "is gated" in refusal(fetched, cache, environment)
     server.refused_files = None
     assert "HF_HUB_OFFLINE" in refusal(
-        look_up_repository, NAME, cache, {**environment, "HF_HUB_OFFLINE": "1"}
+        plan_download, NAME, cache, {**environment, "HF_HUB_OFFLINE": "1"}
     )
     assert "HF_ENDPOINT is invalid" in refusal(
-        look_up_repository, NAME, cache, {"HF_ENDPOINT": "file:///etc"}
+        plan_download, NAME, cache, {"HF_ENDPOINT": "file:///etc"}
     )
     monkeypatch.setattr(hub_download, "RESERVED_BYTES", 2**62)
-    assert "Free some space" in refusal(look_up_repository, NAME, cache, environment)
+    assert "Free some space" in refusal(plan_download, NAME, cache, environment)
 
 
 def test_a_missing_network_is_reported(
@@ -312,20 +312,20 @@ def test_a_missing_network_is_reported(
 ) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     gone = {"HF_ENDPOINT": "http://127.0.0.1:9"}
-    assert refusal(look_up_repository, NAME, cache, gone).startswith("Cannot reach 127.0.0.1: ")
+    assert refusal(plan_download, NAME, cache, gone).startswith("Cannot reach 127.0.0.1: ")
 
 
 def test_a_full_disk_is_reported(
     cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    offer = look_up_repository(NAME, cache, environment)
+    offer = plan_download(NAME, cache, environment)
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Path, "symlink_to", full)
     monkeypatch.setattr(shutil, "copyfile", full)
-    assert "The disk is full" in refusal(download_model, offer, no_progress, environment)
+    assert "The disk is full" in refusal(download_model, offer, ignore_progress, environment)
 
 
 def test_an_unreadable_cache_folder_is_reported(
@@ -335,7 +335,7 @@ def test_an_unreadable_cache_folder_is_reported(
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(shutil, "disk_usage", broken)
-    said = refusal(look_up_repository, NAME, cache, environment)
+    said = refusal(plan_download, NAME, cache, environment)
     assert said == f"Cannot read the cache folder {cache}: Input/output error."
 
 
@@ -343,7 +343,7 @@ def test_waiting_for_a_silent_hub_can_be_cancelled(
     server: HubServer, cache: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(hub_download, "TIMEOUT_S", 60.0)
-    offer = look_up_repository(NAME, cache, environment)
+    offer = plan_download(NAME, cache, environment)
 
     def stop_once_asked(done: int, of: int) -> None:
         if len(server.asked) == asked:
@@ -353,7 +353,7 @@ def test_waiting_for_a_silent_hub_can_be_cancelled(
     server.answers.clear()
     asked = len(server.asked) + 1
     with pytest.raises(CancelledError):
-        look_up_repository(NAME, cache, environment, stop_once_asked)
+        plan_download(NAME, cache, environment, stop_once_asked)
     asked += 1
     with pytest.raises(CancelledError):
         download_model(offer, stop_once_asked, environment)
@@ -368,12 +368,12 @@ def test_waiting_for_a_silent_hub_can_be_cancelled(
 def test_a_repository_is_downloaded_only_once_at_a_time(
     cache: Path, environment: dict[str, str]
 ) -> None:
-    offer = look_up_repository(NAME, cache, environment)
+    offer = plan_download(NAME, cache, environment)
     said: list[str] = []
 
     def again(done: int, of: int) -> None:
         if not said:
-            said.append(refusal(download_model, offer, no_progress, environment))
+            said.append(refusal(download_model, offer, ignore_progress, environment))
 
     download_model(offer, again, environment)
     assert said == ["org/tiny is already being downloaded."]
@@ -383,25 +383,27 @@ def test_a_repository_is_downloaded_only_once_at_a_time(
 def test_a_link_in_place_of_a_partial_download_is_not_followed(
     server: HubServer, cache: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    offer = look_up_repository(NAME, cache, environment)
+    offer = plan_download(NAME, cache, environment)
     other = tmp_path / "other"
     other.write_bytes(b"mine")
     blobs = offer.folder / "blobs"
     blobs.mkdir(parents=True)
     for file in offer.files:
         (blobs / f"{file.blob}.incomplete").symlink_to(other)
-    assert "Cannot write to the cache" in refusal(download_model, offer, no_progress, environment)
+    assert "Cannot write to the cache" in refusal(
+        download_model, offer, ignore_progress, environment
+    )
     assert other.read_bytes() == b"mine"
 
 
 def test_the_token_is_sent_only_to_the_hub(
     server: HubServer, cache: Path, environment: dict[str, str]
 ) -> None:
-    look_up_repository(NAME, cache, {**environment, "HF_TOKEN": "secret"})
+    plan_download(NAME, cache, {**environment, "HF_TOKEN": "secret"})
     assert server.tokens == ["Bearer secret"]
     with serving(HubServer(NAME, server.files)) as elsewhere:
         server.leads_to = elsewhere
-        other = look_up_repository(NAME, cache, {**environment, "HF_TOKEN": "secret"})
+        other = plan_download(NAME, cache, {**environment, "HF_TOKEN": "secret"})
     assert other.files
     assert server.tokens == ["Bearer secret"] * 2
 
@@ -411,4 +413,4 @@ def test_redirects_to_other_protocols_are_rejected(
     server: HubServer, cache: Path, environment: dict[str, str], address: str
 ) -> None:
     server.leads_to = address
-    assert "unsafe address" in refusal(look_up_repository, NAME, cache, environment)
+    assert "unsafe address" in refusal(plan_download, NAME, cache, environment)

@@ -23,14 +23,14 @@ from tests.support.tiny_vision_models import (
     vision_model,
 )
 from visualizer.app import main
-from visualizer.attention.model_reading import SecondTextUse
+from visualizer.attention.model_forward_pass import SecondTextUse
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models import image_file
-from visualizer.models.image_file import read_image_file
+from visualizer.models.image_file import hash_image_file
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ImageFile
+from visualizer.models.model_text_runs import open_model_folder, read_text
 from visualizer.models.opened_model import open_model
-from visualizer.models.text_reading import open_model_folder, read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -231,13 +231,13 @@ def test_the_image_is_kept_as_the_model_sees_it(tmp_path: Path) -> None:
     model = open_model(save_vision_model(tmp_path / "clip", "clip_vision_model"), Device.CPU)
     pixels = picture(tmp_path / "wide.png", wide=50, high=32)
     (found,) = model.attend_image(tmp_path / "wide.png")
-    assert found.captured
-    patches = found.captured.patches
+    assert found.captured_attention
+    patches = found.captured_attention.patches
     assert patches
     assert (patches.first, patches.rows, patches.columns) == (1, 4, 4)
     seen = np.frombuffer(patches.pixels, np.uint8).reshape(patches.height, patches.width, 3)
     np.testing.assert_array_equal(seen, pixels[:, 9:41])
-    assert found.run.labels((0,)) == (
+    assert found.run.token_labels((0,)) == (
         "class",
         *(f"{row}, {column}" for row in (1, 2, 3, 4) for column in (1, 2, 3, 4)),
     )
@@ -258,7 +258,7 @@ def test_a_document_requires_an_image(folder: Path, image: Path) -> None:
     assert source.image == ImageFile()
     said = "tiny_vit takes images. Choose an image, or drop an image file on the window."
     assert refusal(read_text, source, "", Device.CPU) == ("image", said)
-    run = read_text(replace(source, image=read_image_file(image)), "", Device.CPU)
+    run = read_text(replace(source, image=hash_image_file(image)), "", Device.CPU)
     expected = open_model(folder, Device.CPU).attend_image(image)[0].run
     np.testing.assert_array_equal(run.trace.read("weights"), expected.trace.read("weights"))
     assert run.reading
@@ -270,7 +270,7 @@ def test_a_changed_image_file_is_rejected(folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "cat.png"
     picture(path)
     source, _model = open_model_folder(folder, Device.CPU)
-    source = replace(source, image=read_image_file(path))
+    source = replace(source, image=hash_image_file(path))
     Image.new("RGB", (32, 32)).save(path)
     said = "“cat.png” has changed since it was chosen. Choose it again to use the current"
     assert refusal(read_text, source, "", Device.CPU) == ("image", f"{said} version.")
@@ -281,7 +281,7 @@ def test_a_changed_image_file_is_rejected(folder: Path, tmp_path: Path) -> None:
 
 def test_heads_can_be_edited_for_an_image(folder: Path, image: Path) -> None:
     source, _model = open_model_folder(folder, Device.CPU)
-    source = replace(source, image=read_image_file(image))
+    source = replace(source, image=hash_image_file(image))
     plain = read_text(source, "", Device.CPU)
     off = read_text(replace(source, edits=(HeadEdit(0, 1),)), "", Device.CPU)
     weights, now = (run.trace.read("weights") for run in (plain, off))

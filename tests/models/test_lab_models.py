@@ -99,10 +99,10 @@ def test_values_equal_those_of_the_lab(
     if not text.strip():
         text = "a"
     model = open_model(path, Device.CPU)
-    tokens, numbers = model.folder.lab_run.vocabulary.tokenize(text)  # type: ignore[union-attr]
+    tokens, numbers = model.folder.lab_run.vocabulary.tokenize_and_encode(text)  # type: ignore[union-attr]
     with torch.no_grad():
         logits, traces = trained.forward_with_traces(torch.from_numpy(numbers))
-    inputs, words, _ = model.inputs(text)
+    inputs, words, _ = model.encode_inputs(text)
     assert words == tokens
     with torch.no_grad():
         found = model.forward.run(inputs).logits[0]
@@ -133,7 +133,7 @@ def test_heads_without_a_projection_add_their_context_to_a_logit(tmp_path: Path)
     trained = saved(tmp_path / "weights.safetensors", settings)
     model = visualizer.open_model(tmp_path / "weights.safetensors")
     parts = model.logit_parts("that's a hat")
-    numbers = model.opened.folder.lab_run.vocabulary.tokenize("that's a hat")[1]  # type: ignore[union-attr]
+    numbers = model.opened.folder.lab_run.vocabulary.tokenize_and_encode("that's a hat")[1]  # type: ignore[union-attr]
     with torch.no_grad():
         logits, traces = trained.forward_with_traces(torch.from_numpy(numbers))
     assert parts.number == int(logits[-1].argmax())
@@ -172,14 +172,14 @@ def test_a_run_a_checkpoint_and_snapshots_can_be_opened(folder: Path) -> None:
     assert (whole.folder.name, whole.folder.kind) == ("poems", "transformer")
     checkpoint = open_model(run.checkpoint_file.path, Device.CPU)
     assert checkpoint.folder.name == "poems"
-    last = run.snapshots()[-1]
-    snapshot = open_model(run.snapshot(last).path, Device.CPU)
+    last = run.snapshot_steps()[-1]
+    snapshot = open_model(run.snapshot_file(last).path, Device.CPU)
     assert snapshot.folder.name == f"poems, step {last}"
     text = whole.folder.initial_text
     expected = whole.attend(text)[0].run.trace.read("weights")
     for other in (checkpoint, snapshot):
         np.testing.assert_array_equal(other.attend(text)[0].run.trace.read("weights"), expected)
-    first = open_model(run.snapshot(0).path, Device.CPU)
+    first = open_model(run.snapshot_file(0).path, Device.CPU)
     assert np.abs(first.attend(text)[0].run.trace.read("weights") - expected).max() > 1e-4
     fingerprints = {each.folder.fingerprint for each in (whole, snapshot, first)}
     assert len(fingerprints) == 3
@@ -204,7 +204,7 @@ def test_all_analyses_work_with_a_lab_model(example: OpenedModel) -> None:
     ((token, most), *_) = model.next_tokens(EXAMPLE_TEXT)
     assert (token, most > 0.99) == ("j", True)
     parts = model.logit_parts(EXAMPLE_TEXT)
-    assert parts.sum == pytest.approx(parts.logit, abs=1e-4)
+    assert parts.sum_of_parts == pytest.approx(parts.logit, abs=1e-4)
     assert parts.heads.shape == (2, 2)
     assert np.abs(parts.rest).max() < abs(parts.heads).max() / 5  # only biases remain
     lens = model.logit_lens(EXAMPLE_TEXT)

@@ -53,14 +53,14 @@ class Walk:
                     self._factor(factor)
             is_choice = found.rule is CombinationRule.CHOICE
             groups = [found.groups[found.chosen]] if is_choice else found.groups
-            group = max(groups, key=lambda each: float(np.abs(each.terms).max()))
-            factors, largest = group.factors, int(np.abs(group.terms).argmax())
+            group = max(groups, key=lambda each: float(np.abs(each.products).max()))
+            factors, largest = group.factors, int(np.abs(group.products).argmax())
             read = [factor for factor in factors if factor.name in self.trace]
             if not read:
                 return factors[0].name
             # Follow the stage, not the weight by which it is multiplied.
             factor = max(read, key=lambda each: abs(float(each.read[largest % len(each.read)])))
-            stage, cell = factor.name, factor.source(largest)
+            stage, cell = factor.name, factor.source_index(largest)
         raise AssertionError("The way has no end.")
 
     def _factor(self, factor: Factor) -> None:
@@ -73,7 +73,7 @@ class Walk:
             wanted = own[index[1:]]
         elif factor.name.startswith("rotary."):
             pairs = self.trace.tensor("queries").shape[-1]
-            cosines, sines = self.reference.angles(self.trace.tokens, pairs)
+            cosines, sines = self.reference.angles(self.trace.query_count, pairs)
             own = cosines if factor.name.endswith("cos") else sines
             wanted = own[index[1:]]
         else:

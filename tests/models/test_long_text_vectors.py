@@ -19,7 +19,7 @@ from visualizer.errors import InputError
 from visualizer.format import format_size
 from visualizer.models import long_text_runner, long_text_vectors
 from visualizer.models.long_text_vectors import reserve_vector_file
-from visualizer.models.text_reading import open_model_folder, read_text
+from visualizer.models.model_text_runs import open_model_folder, read_text
 from visualizer.progress import CancelledError, cancel_when
 from visualizer.session.computation_caption import describe_computation
 
@@ -97,7 +97,7 @@ def test_small_vectors_are_stored_in_memory(
 def test_the_file_is_deleted_with_the_run(cache: Path, folder: Path) -> None:
     source, model = open_model_folder(folder, Device.CPU)
     run = read_text(source, TEXT, Device.CPU)
-    run.trace.cached_stage("weights").read((1, 2))
+    run.trace.cached_stage_tensor("weights").read((1, 2))
     assert len(mapped_of(cache)) == 1
     assert list(cache.iterdir()) == []
     run = read_text(source, f"{TEXT} cat", Device.CPU, run)
@@ -136,7 +136,7 @@ def test_a_text_that_does_not_fit_is_rejected_before_the_run(
         monkeypatch.setattr(long_text_vectors, "MAX_FILE_BYTES", room)
     else:
         free_memory = room / USABLE_MEMORY_SHARE + 1
-        monkeypatch.setattr(long_text_vectors, "free_memory_bytes", lambda: int(free_memory))
+        monkeypatch.setattr(long_text_vectors, "free_cpu_memory_bytes", lambda: int(free_memory))
         monkeypatch.setattr(long_text_vectors, "is_memory_backed", lambda _: True)
     read: list[int] = []
     model.model.register_forward_pre_hook(
@@ -149,7 +149,7 @@ def test_a_text_that_does_not_fit_is_rejected_before_the_run(
     assert refused.value.field == "text"
     assert read == []
     words = TEXT.split()[:29]  # in addition to the special token at the start
-    assert read_text(source, " ".join(words), Device.CPU).trace.sides == (30, 30)
+    assert read_text(source, " ".join(words), Device.CPU).trace.query_key_counts == (30, 30)
     assert set(read) == {30}
     assert before.trace.read("weights").shape == (2, 4, 3, 3)
 

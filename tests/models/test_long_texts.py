@@ -20,7 +20,7 @@ from visualizer.attention.head_measures import measure_heads
 from visualizer.attention.spec import Device, MaskKind
 from visualizer.errors import InputError
 from visualizer.explanations.explain import describe_step, explain
-from visualizer.features.explain.presenter import head_cell_panel
+from visualizer.features.explain.presenter import explain_head_cell
 from visualizer.models import long_text_recorder, long_text_runner
 from visualizer.models.attention_recorder import record_attention
 from visualizer.models.layer_lookup import HEAD_MEASURES
@@ -30,8 +30,8 @@ from visualizer.models.long_text_recorder import (
     record_long_text,
 )
 from visualizer.models.model_source import HeadEdit, HeadEditKind
+from visualizer.models.model_text_runs import open_model_folder, read_text
 from visualizer.models.recognition_errors import UnsupportedAttentionError
-from visualizer.models.text_reading import open_model_folder, read_text
 from visualizer.progress import CancelledError, cancel_when
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import Step
@@ -159,7 +159,7 @@ def test_vectors_are_described_as_computed_by_the_model(tmp_path: Path) -> None:
     run = read_text(source, TEXT, Device.CPU)
     step = Step("queries", range(2, 3), range(8))
     assert " was computed by the model: [" in describe_step(run, (0,), step, head=0)
-    panel = head_cell_panel(resolved(run, View()), Cell("queries", (0, 2, 1)), is_pinned=False)
+    panel = explain_head_cell(resolved(run, View()), Cell("queries", (0, 2, 1)), is_pinned=False)
     assert " was computed by the model: " in panel.sentence
     assert panel.formula == "read from the model"
 
@@ -167,12 +167,12 @@ def test_vectors_are_described_as_computed_by_the_model(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("long")
 def test_pictures_show_the_weights() -> None:
     whole, (found,) = both("gpt_oss")
-    held = found.run.trace.cached_stage("weights")
+    held = found.run.trace.cached_stage_tensor("weights")
     for layer, call in enumerate(whole):
         for head in range(4):
             index = (layer, head, slice(None), slice(None))
             held.draw_coarse_rows(4, 4, index)
-            assert held.draw(4, 4, index, lambda: False)
+            assert held.draw_exact_rows(4, 4, index, lambda: False)
             blocks = call.weights[0, head].view(15, 4, 15, 4).amax((1, 3)).numpy()
             assert np.abs(held.read_pooled(4, 4, index) - blocks).max() <= 1e-6
             largest = call.weights[0, head].amax(-1).numpy()
@@ -188,7 +188,7 @@ def test_keys_shared_by_several_heads_are_stored_once() -> None:
     assert trace.shape("keys") == (2, 4, TOKENS, 8)
     np.testing.assert_array_equal(trace.read("keys", (0, 0)), trace.read("keys", (0, 1)))
     lengths = np.linalg.norm(trace.read("values", (1, 3)), axis=-1)
-    seen = trace.displayed_stage("weights", WeightTransform.TIMES_VALUE).read((1, 3))
+    seen = trace.displayed_tensor("weights", WeightTransform.TIMES_VALUE).read((1, 3))
     np.testing.assert_allclose(seen, trace.read("weights", (1, 3)) * lengths, rtol=1e-5)
 
 
@@ -200,20 +200,20 @@ def test_masks_may_differ_by_layer() -> None:
     scores = trace.read("masked", (0, 2))
     is_near = np.tri(TOKENS, dtype=bool) & ~np.tri(TOKENS, k=-4, dtype=bool)
     np.testing.assert_array_equal(np.isfinite(scores), is_near)
-    np.testing.assert_array_equal(trace.allowed("masked", (0,)), is_near)
+    np.testing.assert_array_equal(trace.allowed_mask("masked", (0,)), is_near)
 
 
 @pytest.mark.parametrize(("key_heads", "is_used"), [(2, False), (4, True)])
 def test_an_old_kernel_does_not_get_shared_keys(
     monkeypatch: pytest.MonkeyPatch, key_heads: int, is_used: bool
 ) -> None:
-    by_kernel, given_keys = long_text_recorder.compute_by_kernel, []
+    by_kernel, given_keys = long_text_recorder.compute_with_flash_kernel, []
 
     def watched(call: long_text_recorder.CallVectors) -> tuple[torch.Tensor, torch.Tensor]:
         given_keys.append(len(call.keys))
         return by_kernel(call)
 
-    monkeypatch.setattr(long_text_recorder, "compute_by_kernel", watched)
+    monkeypatch.setattr(long_text_recorder, "compute_with_flash_kernel", watched)
     monkeypatch.setattr(long_text_recorder, "HAS_SHARED_KEYS", False)
     both("llama", num_key_value_heads=key_heads)
     assert given_keys == [4, 4] * is_used
@@ -265,7 +265,7 @@ def test_a_long_text_is_processed_without_storing_weights(folder: Path) -> None:
     assert run.trace.is_blockwise
     assert run.reading is not None
     assert run.reading.captured is None
-    assert run.size == "2 layers × 4 heads × 49 × 49"
+    assert run.size_text == "2 layers × 4 heads × 49 × 49"
     (short,) = model.attend(TEXT)
     weights = run.trace.read("weights")
     assert np.abs(weights - short.run.trace.read("weights")).max() <= 1e-6

@@ -16,8 +16,8 @@ from visualizer import InputError, Model
 from visualizer.models import head_edits
 from visualizer.models.head_edits import (
     MAX_COMPARED_TOKENS,
-    ablation_changes,
     check_equal_token_counts,
+    compute_ablation_changes,
 )
 from visualizer.progress import CancelledError
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import torch
 
     from tests.support.head_hooks import ContextEdit
-    from visualizer.attention.model_reading import AblationAnswer
+    from visualizer.attention.model_forward_pass import AblationResult
 
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
@@ -167,7 +167,7 @@ def test_batched_ablations_equal_single_ablations(
     for edits in ({}, {(0, 2): 0.0}):
         before = opened.next_token_log_probabilities(TEXT, edits)
         number = int(before.argmax())
-        answer = ablation_changes(opened, TEXT, None, edits)
+        answer = compute_ablation_changes(opened, TEXT, None, edits)
         assert answer.is_complete
         assert (answer.token, answer.layers) == (opened.token_text(number), (0, 1))
         for place in np.ndindex(2, 4):
@@ -178,8 +178,8 @@ def test_batched_ablations_equal_single_ablations(
 
 
 def test_a_cancelled_ablation_resumes_where_it_stopped(llama: Model) -> None:
-    whole = ablation_changes(llama.opened, TEXT, "mat")
-    seen: list[AblationAnswer] = []
+    whole = compute_ablation_changes(llama.opened, TEXT, "mat")
+    seen: list[AblationResult] = []
 
     def stop_at_second_layer(done: int, of: int) -> None:
         assert of == 8
@@ -187,12 +187,12 @@ def test_a_cancelled_ablation_resumes_where_it_stopped(llama: Model) -> None:
             raise CancelledError
 
     with pytest.raises(CancelledError):
-        ablation_changes(
+        compute_ablation_changes(
             llama.opened, TEXT, "mat", progress=stop_at_second_layer, report=seen.append
         )
     (part,) = seen
-    assert (part.done, part.is_complete) == (4, False)
+    assert (part.measured_heads, part.is_complete) == (4, False)
     marked = replace(part, changes=np.where(np.isnan(part.changes), np.nan, 5.0))
-    rest = ablation_changes(llama.opened, TEXT, "mat", known=marked)
+    rest = compute_ablation_changes(llama.opened, TEXT, "mat", known=marked)
     assert (rest.changes[0] == 5).all()  # known values are not recomputed
     np.testing.assert_allclose(rest.changes[1], whole.changes[1], atol=1e-6)

@@ -81,7 +81,7 @@ def test_every_layer_is_recorded_with_the_tokens_of_the_tokenizer(model: OpenedM
         *("attended", "normed_attended", "gate", "up", "hidden", "feed_forward", "result"),
     )
     assert found.run.notices == ()
-    assert found.run.source == "tiny"
+    assert found.run.source_display_name == "tiny"
 
 
 def test_a_pair_of_texts_has_the_tokens_of_both(model: OpenedModel) -> None:
@@ -234,7 +234,11 @@ def test_a_failure_of_the_model_is_reported_for_the_text(tmp_path: Path) -> None
 
 def test_an_empty_second_text_is_ignored(tmp_path: Path) -> None:
     model = open_model(save_tiny_model(tmp_path / "bert", "bert"))
-    assert model.inputs("the cat", "")[1] == model.inputs("the cat")[1] == ("<s>", "the", "cat")
+    assert (
+        model.encode_inputs("the cat", "")[1]
+        == model.encode_inputs("the cat")[1]
+        == ("<s>", "the", "cat")
+    )
 
 
 def test_a_decoder_text_that_is_too_long_is_rejected(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from tests.support.tiny_models import inputs_of, tiny_model
 from visualizer.attention.captured_attention import numbered_labels
 from visualizer.attention.layer_operations import SinkSoftmax
 from visualizer.explanations.explain import describe_step
-from visualizer.features.explain.presenter import head_cell_panel
+from visualizer.features.explain.presenter import explain_head_cell
 from visualizer.models.attention_recorder import record_attention
 from visualizer.models.layer_recorder import record_module_calls
 from visualizer.models.recorded_runs import create_layer_run, group_calls
@@ -61,18 +61,18 @@ def test_shown_terms_and_lines_lead_to_the_values_of_a_model(kind: str, tokens: 
                 assert not line_faults(run, (layer,), stage)
                 for _ in range(CELLS):
                     place = tuple(int(chance.integers(size)) for size in sizes)
-                    panel = head_cell_panel(shown, Cell(stage, place), is_pinned=False)
+                    panel = explain_head_cell(shown, Cell(stage, place), is_pinned=False)
                     assert not cell_faults(panel)
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_sink_far_below_the_scores_receives_its_recorded_share() -> None:
     (run, *_) = runs_of("gpt_oss", 4)
-    logits = run.trace.tensor(run.trace.stage("weights").layer_step(SinkSoftmax).logits)
+    logits = run.trace.tensor(run.trace.stage("weights").step_of_type(SinkSoftmax).logits)
     logits.fill_(-30.0)
     told = describe_step(run, (0,), Step("weights", range(2, 3), range(4)), 0)
     assert told.endswith("and the sink receives less than 0.1%.")
     weights = run.trace.read("weights", (0, 0, 2))
-    cell = head_cell_panel(resolved(run, View()), Cell("weights", (0, 2, 0)), is_pinned=False)
+    cell = explain_head_cell(resolved(run, View()), Cell("weights", (0, 2, 0)), is_pinned=False)
     assert weights.any()
-    assert cell.plain.endswith("receives less than 0.1%.")
+    assert cell.plain_text.endswith("receives less than 0.1%.")

@@ -12,13 +12,13 @@ from tests.support.tiny_models import VISION as READ_AS_IMAGES
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.features.model_chooser.presenter import ModelChooserState, present_model_chooser
-from visualizer.models.local_models import list_models
+from visualizer.models.cached_models import list_cached_models
 from visualizer.models.opened_model import open_model
 from visualizer.models.supported_inputs import (
     SUPPORTED_INPUTS,
     check_input_kind,
     check_main_input,
-    unused_parts_notice,
+    unused_submodels_notice,
 )
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def test_models_with_unsupported_inputs_are_listed_with_a_reason(
     tmp_path: Path, kind: str, what: str
 ) -> None:
     folder = cache_config(tmp_path, "org/other", {"model_type": kind})
-    (listed,) = list_models(tmp_path)
+    (listed,) = list_cached_models(tmp_path)
     assert what in listed.unavailable_reason
     (row,) = present_model_chooser(ModelChooserState(tmp_path, (listed,))).rows
     assert not row.can_open
@@ -67,7 +67,7 @@ def test_models_with_unsupported_inputs_are_listed_with_a_reason(
 def test_a_vision_language_model_is_run_on_text_only(tmp_path: Path) -> None:
     saved = save_tiny_model(tmp_path / "saved", "llava", **LLAVA)
     cache_folder(tmp_path / "hub", "org/llava", saved)
-    (listed,) = list_models(tmp_path / "hub")
+    (listed,) = list_cached_models(tmp_path / "hub")
     assert not listed.unavailable_reason
     assert "images" in listed.notice
     (row,) = present_model_chooser(ModelChooserState(tmp_path, (listed,))).rows
@@ -89,7 +89,7 @@ def test_only_the_image_encoder_of_clip_is_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("config", [{"model_type": "llama"}, {"vision_config": None}, {}])
 def test_a_model_that_is_run_completely_has_no_notice(config: dict[str, object]) -> None:
     check_input_kind("it", config)
-    assert unused_parts_notice("it", config) == ""
+    assert unused_submodels_notice("it", config) == ""
 
 
 def test_an_unlisted_model_type_is_checked_by_its_class() -> None:

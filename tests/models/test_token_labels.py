@@ -8,7 +8,7 @@ import pytest
 
 import visualizer
 from tests.support.tiny_models import save_tiny_model
-from visualizer.attention.importers.readers import add_tokens
+from visualizer.attention.importers.tensor_file_reader import add_tokens
 from visualizer.attention.token_labels import label_tokens
 from visualizer.generation.generated_tokens_presenter import present_generation
 from visualizer.generation.generation_tree import GenerationTree
@@ -77,7 +77,7 @@ def test_raw_vocabulary_entries_get_the_same_labels(folder: Path) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     raw = tokenizer.convert_ids_to_tokens(tokenizer(TEXT)["input_ids"])
     assert visible_tokens(label_tokens(raw))[1:] == LABELS
-    captured = visualizer.open_model(folder).attend(TEXT).runs[0].captured
+    captured = visualizer.open_model(folder).attend(TEXT).runs[0].captured_attention
     assert captured
     named, notice = add_tokens(folder, captured, {"tokens": tuple(raw)})
     assert notice == ""
@@ -95,7 +95,7 @@ def test_two_start_tokens_lead_to_a_notice(folder: Path, text: str) -> None:
 def test_generated_tokens_of_a_character_share_its_label() -> None:
     tree = GenerationTree().restart(("a",))
     for number, text in enumerate(("<0xE6><0x88>", "<0x91>", " b")):
-        tree = tree.pick(number, text, 0.5)
+        tree = tree.append_picked_token(number, text, 0.5)
     panel = present_generation(tree, False, is_readable=True)
     assert [chip.label for chip in panel.chips] == ["a", "我 1/2", "我 2/2", "␣b"]
     back = present_generation(tree.step_back().step_back(), False, is_readable=True)

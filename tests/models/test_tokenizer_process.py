@@ -84,7 +84,7 @@ def test_texts_are_tokenized_as_in_transformers(
     tmp_path: Path, save: Callable[[Path], Path]
 ) -> None:
     model = open_model(save(tmp_path / "model"))
-    split, plain = model.tokenizer_for_text, tokenizer_of(model)
+    split, plain = model.required_tokenizer, tokenizer_of(model)
     for texts in ((TEXT,), (TEXT, "the cat"), ("",)):
         for has_special in (True, False):
             found = split.encode(*texts, has_special=has_special)
@@ -104,14 +104,14 @@ def test_texts_are_tokenized_as_in_transformers(
 
 
 def test_the_process_is_started_while_a_model_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    tokenizer_process.end()
+    tokenizer_process.kill()
     with monkeypatch.context() as without:
         without.setattr(model_opening, "can_open_models", lambda: False)
-        model_opening.start_imports()
+        model_opening.start_importing_model_library()
     assert processes() == []
-    model_opening.start_imports()
+    model_opening.start_importing_model_library()
     (process,) = processes()
-    model_opening.start_imports()
+    model_opening.start_importing_model_library()
     assert processes() == [process]
 
 
@@ -122,11 +122,11 @@ def test_no_vocabulary_is_loaded_in_this_process(
 
     folder = bert_folder(tmp_path / "bert")
     monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", None)
-    assert open_model(folder).inputs("the fox")[1] == ("[CLS]", "the", "fox", "[SEP]")
+    assert open_model(folder).encode_inputs("the fox")[1] == ("[CLS]", "the", "fox", "[SEP]")
 
 
 def test_parts_of_a_character_are_numbered(opened: OpenedModel) -> None:
-    assert opened.inputs("é sat")[1] == ("é 1/2", "é 2/2", " sat")  # its two bytes
+    assert opened.encode_inputs("é sat")[1] == ("é 1/2", "é 2/2", " sat")  # its two bytes
 
 
 def test_an_id_outside_the_vocabulary_is_its_own_label(opened: OpenedModel) -> None:
@@ -134,31 +134,31 @@ def test_an_id_outside_the_vocabulary_is_its_own_label(opened: OpenedModel) -> N
 
 
 def test_a_text_that_is_much_too_long_is_only_counted(opened: OpenedModel) -> None:
-    coded = opened.tokenizer_for_text.encode("!" * 30_001)
+    coded = opened.required_tokenizer.encode("!" * 30_001)
     assert (coded.count, coded.inputs, coded.tokens) == (30_001, {}, [])
     with pytest.raises(InputError, match="The text has 30,001 tokens; bytes supports at most 67"):
-        opened.inputs("!" * 30_001)
+        opened.encode_inputs("!" * 30_001)
 
 
 def test_a_process_that_has_exited_is_started_again(opened: OpenedModel) -> None:
-    before = opened.inputs(TEXT)[1]
+    before = opened.encode_inputs(TEXT)[1]
     (process,) = processes()
     process.kill()
     process.wait(WAIT_S)  # removes its entry from the process table
     assert not psutil.pid_exists(process.pid)
-    assert opened.inputs(TEXT)[1] == before
+    assert opened.encode_inputs(TEXT)[1] == before
     assert [each.pid for each in processes()] != [process.pid]
 
 
 def test_an_exit_that_is_noticed_late_is_not_an_error(
     opened: OpenedModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = opened.inputs(TEXT)[1]
+    before = opened.encode_inputs(TEXT)[1]
     (process,) = processes()
     process.kill()
     process.wait(WAIT_S)
     monkeypatch.setattr(subprocess.Popen, "poll", lambda _: None)
-    assert opened.inputs(TEXT)[1] == before
+    assert opened.encode_inputs(TEXT)[1] == before
 
 
 @pytest.mark.slow
@@ -169,9 +169,9 @@ def test_an_exit_during_a_request_is_reported_and_the_next_one_succeeds(
     process.suspend()  # so that it cannot respond before it is killed
     threading.Timer(0.05, process.kill).start()
     with pytest.raises(InputError, match="exited unexpectedly; try again") as refused:
-        opened.inputs(TEXT)
+        opened.encode_inputs(TEXT)
     assert refused.value.field == "text"
-    assert opened.inputs("the cat")[1]
+    assert opened.encode_inputs("the cat")[1]
     assert len(processes()) == 1
 
 
@@ -181,12 +181,12 @@ def test_a_text_that_takes_too_long_to_tokenize_is_rejected(
 ) -> None:
     monkeypatch.setattr(model_tokenizer, "SPLIT_LIMITS", ResponseLimits(0.05, 2**30))
     with pytest.raises(InputError, match=r"it took longer than 0\.05 seconds"):
-        opened.inputs("the cat " * 1_000_000)
+        opened.encode_inputs("the cat " * 1_000_000)
 
 
 def test_a_text_that_the_library_cannot_tokenize_is_reported(opened: OpenedModel) -> None:
     with pytest.raises(InputError, match="The tokenizer of bytes failed on this text: ") as refused:
-        opened.inputs("lone \ud800 surrogate")
+        opened.encode_inputs("lone \ud800 surrogate")
     assert refused.value.field == "text"
     assert len(processes()) == 1
 
@@ -195,17 +195,17 @@ def test_models_share_a_process_and_closed_models_are_released(
     tmp_path: Path, opened: OpenedModel
 ) -> None:
     other = open_model(bert_folder(tmp_path / "bert"))
-    assert [model.inputs("the fox")[1][-1] for model in (opened, other)] == ["x", "[SEP]"]
+    assert [model.encode_inputs("the fox")[1][-1] for model in (opened, other)] == ["x", "[SEP]"]
     (process,) = processes()
     assert isinstance(other.tokenizer, model_tokenizer.FolderTokenizer)
     location, numbers = other.tokenizer.location, {"numbers": [1]}
     asked = location, "words", numbers, model_tokenizer.SPLIT_LIMITS
-    assert tokenizer_process.ask(*asked)
+    assert tokenizer_process.send_request(*asked)
     del other
     tokenizer_process.release_closed_tokenizers()
     with pytest.raises(TokenizerError, match=f"^{location.number}$"):  # it has been released
-        tokenizer_process.ask(*asked)
-    assert opened.inputs("the fox")[1][-1] == "x"
+        tokenizer_process.send_request(*asked)
+    assert opened.encode_inputs("the fox")[1][-1] == "x"
     assert processes() == [process]
 
 
@@ -238,7 +238,7 @@ def test_a_large_vocabulary_is_supported(tmp_path: Path) -> None:
     made.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     PreTrainedTokenizerFast(tokenizer_object=made).save_pretrained(folder)
     model = open_model(folder)
-    found = model.tokenizer_for_text.encode("word399999 word7")
+    found = model.required_tokenizer.encode("word399999 word7")
     assert found.inputs["input_ids"] == [399_999, 7]
     assert found.tokens == ["word399999", "word7"]
 

@@ -44,7 +44,7 @@ def main(folder: Path, names: Collection[str]) -> None:
     with tempfile.TemporaryDirectory() as home:
         window = LabWindow()
         window.lab.runs_folder = Path(home)
-        window.set_scheme("light")
+        window.set_colour_scheme("light")
         window.resize(1280, 800)
         window.show()
         window.activateWindow()

@@ -25,7 +25,7 @@ def main(model: Path, picture: Path) -> None:
     app_settings.clear_settings()
     window = open_window(Document(text=TEXT))
     window.resize(1280, 800)
-    window.set_scheme("light")
+    window.set_colour_scheme("light")
     settle(window)
     window.controllers.document_controller.open(model)
     while window.workspace.document.model is None:
@@ -34,7 +34,7 @@ def main(model: Path, picture: Path) -> None:
     window.controllers.view_controller.show_head_of_layer(*INDUCTION)
     settle(window)
     window.grab().save(str(picture))
-    window.controllers.document_controller.abandon()
+    window.controllers.document_controller.discard_unsaved_changes()
     window.close()
 
 

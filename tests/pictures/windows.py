@@ -42,66 +42,66 @@ def main(folder: Path, names: Collection[str]) -> None:
     }
     for name in names:
         taken[name].save(str(folder / name))
-    window.controllers.document_controller.abandon()
+    window.controllers.document_controller.discard_unsaved_changes()
     window.close()
 
 
 def _read(window: MainWindow) -> None:
-    window.controllers.lesson_controller.open(3)
+    window.controllers.lesson_controller.open_lesson(3)
     window.controllers.lesson_controller.turn_pages(2)
 
 
 def _play(window: MainWindow) -> None:
-    window.controllers.lesson_controller.close()
+    window.controllers.lesson_controller.close_lesson()
     settle(window)
-    window.workspace.set("heads", 1)
+    window.workspace.change_setting("heads", 1)
     window.controllers.playback_controller.seek_stage("weights")
-    window.controllers.playback_controller.step(3)
+    window.controllers.playback_controller.step_by(3)
 
 
 def _pin(window: MainWindow) -> None:
     window.controllers.playback_controller.go_to_end()
     window.workspace.undo()
-    window.controllers.cell_selection_controller.pin(Cell("weights", (0, 3, 1)))
+    window.controllers.cell_selection_controller.pin_cell(Cell("weights", (0, 3, 1)))
 
 
 def _compare(window: MainWindow) -> None:
     window.controllers.comparison_controller.keep_as_side_a()
-    window.workspace.set("causal", value=False)
+    window.workspace.change_setting("causal", value=False)
 
 
 def _lines(window: MainWindow) -> None:
     window.controllers.comparison_controller.end_comparison()
-    window.controllers.cell_selection_controller.unpin()
+    window.controllers.cell_selection_controller.unpin_cell()
     for name, value in (("causal", True), ("d_in", 16), ("d_out", 16), ("heads", 4)):
-        window.workspace.set(name, value)
+        window.workspace.change_setting(name, value)
     window.workspace.set_text(SENTENCE)
     settle(window)
-    window.docks.open("Lines")
+    window.docks.open_pane("Lines")
     window.controllers.view_controller.show_one_stage()
-    window.controllers.cell_selection_controller.pin(Cell("weights", (1, 8, 6)))
+    window.controllers.cell_selection_controller.pin_cell(Cell("weights", (1, 8, 6)))
 
 
 def _flow(window: MainWindow) -> None:
-    window.docks.open("Explain")
+    window.docks.open_pane("Explain")
     window.resize(1600, 900)
     for name, value in (("d_in", 6), ("d_out", 6), ("heads", 2)):
-        window.workspace.set(name, value)
+        window.workspace.change_setting(name, value)
     window.workspace.set_text(BOOK_SENTENCE)
     settle(window)
     window.controllers.view_controller.show_flow()
-    window.controllers.cell_selection_controller.pin(Cell("weights", (0, 3, 1)))
+    window.controllers.cell_selection_controller.pin_cell(Cell("weights", (0, 3, 1)))
 
 
 def _take(window: MainWindow, scheme: str, prepare: Callable[[MainWindow], None]) -> QPixmap:
-    window.set_scheme(scheme)
+    window.set_colour_scheme(scheme)
     prepare(window)
     settle(window)
     return window.grab()
 
 
 def _take_dialog(window: MainWindow) -> QPixmap:
-    window.controllers.export_controller.export()
+    window.controllers.export_controller.open_export_dialog()
     while window.controllers.export_controller.dialog is None:
         pause(10)  # the dialog's modules are loaded on a thread
     dialog = window.controllers.export_controller.dialog

@@ -19,28 +19,33 @@ from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.captured_run import create_captured_run
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.head_measures import measure_heads
-from visualizer.attention.model_reading import ModelReading
+from visualizer.attention.model_forward_pass import ModelForwardPass
 from visualizer.errors import InputError
 from visualizer.export.data import data_writers
 from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL
 from visualizer.features.explain.code_presenter import CODE_PANEL
 from visualizer.features.explain.presenter import CELL_PANEL
-from visualizer.features.explain.script import write_script
+from visualizer.features.explain.script_generator import generate_script
 from visualizer.features.head_table.presenter import HEADS_PANEL
 from visualizer.features.line_view.presenter import LINES_PANEL
 from visualizer.features.setup.presenter import SETUP_PANEL
 from visualizer.features.token_strip.presenter import TOKENS_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.session.cell_address import Cell, ComparisonSide
 from visualizer.session.comparison_state import Comparison, ComparisonKind
-from visualizer.session.computation_caption import describe_number_origin
-from visualizer.session.document import Document, LineSplit
-from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
+from visualizer.session.computation_caption import describe_value_origin
+from visualizer.session.document import Document, LineGrouping
+from visualizer.session.timeline import PlaybackPosition, PlaybackState, StepSize
 from visualizer.session.token_selection import TokenRole, TokenSelection
 from visualizer.session.user_prediction import Prediction, PredictionQuestion
 from visualizer.session.view import CodeDialect, TableSelection, View
-from visualizer.session.view_options import ColourCurve, ColourLimits, ColourOptions, LineOptions
-from visualizer.session.worker_jobs import parse_labels
+from visualizer.session.view_options import (
+    ColourCurve,
+    ColourLimits,
+    ColourOptions,
+    LineViewOptions,
+)
+from visualizer.session.worker_jobs import parse_token_labels
 from visualizer.session.zoom_ranges import ZoomRange
 from visualizer.shell import pane_table
 from visualizer.shell.screen_presenter import STATUS_PANEL
@@ -62,7 +67,7 @@ def weights(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
 
 
 def captured(array: np.ndarray, *tokens: tuple[str, ...]) -> CapturedAttention:
-    return CapturedAttention.of("attn.npz", array, *tokens)
+    return CapturedAttention.from_array("attn.npz", array, *tokens)
 
 
 def a_run(shape: tuple[int, ...], *tokens: tuple[str, ...]) -> Run:
@@ -132,7 +137,7 @@ def views(draw: st.DrawFn, shape: tuple[int, int, int, int], stage: str) -> View
             draw(st.sampled_from(ColourCurve)), draw(st.sampled_from(ColourLimits))
         ),
         room=draw(st.sampled_from((2, 256))),
-        playhead=Playhead(
+        playhead=PlaybackState(
             draw(st.none() | st.just(PlaybackPosition(stage, place[1], place[2]))),
             draw(st.sampled_from(StepSize)),
         ),
@@ -156,7 +161,9 @@ def views(draw: st.DrawFn, shape: tuple[int, int, int, int], stage: str) -> View
             draw(st.sampled_from(TokenRole)),
             draw(st.sampled_from(("", "1"))),
         ),
-        lines=LineOptions(solo=draw(st.none() | st.integers(-1, 3)), top=draw(st.integers(0, 3))),
+        lines=LineViewOptions(
+            solo=draw(st.none() | st.integers(-1, 3)), top=draw(st.integers(0, 3))
+        ),
     )
 
 
@@ -166,7 +173,7 @@ def test_every_view_can_be_shown(
     shape: tuple[int, int, int, int], kind: str, data: st.DataObject
 ) -> None:
     run = create_captured_run(captured(np.asarray(KINDS[kind](weights(shape)), np.float32)))
-    view = data.draw(views(shape, run.trace.attention))
+    view = data.draw(views(shape, run.trace.attention_stage_name))
     if view.comparison and view.comparison.against is ComparisonKind.KEPT:
         other = a_run(data.draw(SIZES | st.just(shape)))
         kept = replace(view.comparison, kept=other, document=Document(captured=other.captured))
@@ -204,8 +211,8 @@ def test_it_is_compared_with_a_module(shape: tuple[int, ...], is_live: bool) -> 
             if column[0].stage == "weights"
         ]
         fits = shape == (1, 2, 6, 6)
-        assert [panel.part for panel in stages] == [ComparedSide.A, ComparedSide.B] + [
-            ComparedSide.CHANGE
+        assert [panel.part for panel in stages] == [ComparisonSide.A, ComparisonSide.B] + [
+            ComparisonSide.CHANGE
         ] * fits
         bar = shown.panel(COMPARISON_PANEL)
         assert bar
@@ -232,12 +239,12 @@ def test_missing_data_is_stated_in_place_of_the_settings() -> None:
     ],
 )
 def test_any_file_name_is_shown_in_one_short_line(name: str, called: str) -> None:
-    run = create_captured_run(CapturedAttention.of(name, weights((1, 1, 2, 2))))
+    run = create_captured_run(CapturedAttention.from_array(name, weights((1, 1, 2, 2))))
     shown = screen(run, pinned=Cell("weights", (0, 0, 0)))
     assert shown.panel(SETUP_PANEL).captured.startswith(f"Opened from {called}: 1 layer")
     readout = shown.panel(CELL_PANEL)
     assert readout
-    assert readout.plain.endswith(f"This weight was read from {called}.")
+    assert readout.plain_text.endswith(f"This weight was read from {called}.")
 
 
 def test_a_cell_names_its_source() -> None:
@@ -246,7 +253,7 @@ def test_a_cell_names_its_source() -> None:
     )
     readout = screen(run, pinned=Cell("weights", (0, 0, 1))).panel(CELL_PANEL)
     assert readout
-    assert readout.plain == (
+    assert readout.plain_text == (
         "Le (query 1) attends to cat (key 2) with weight 75%. This weight was read from attn.npz."
     )
     assert (readout.value, readout.formula) == ("0.7500", "read from the file")
@@ -257,14 +264,14 @@ def test_positions_without_a_token_are_numbered() -> None:
     readout = screen(run, pinned=Cell("weights", (0, 0, 1))).panel(CELL_PANEL)
     assert readout
     assert (
-        readout.plain
+        readout.plain_text
         == "Query 1 attends to key 2 with weight 75%. This weight was read from attn.npz."
     )
     run = create_captured_run(captured(np.array([[[[-0.25, 0.75]]]], np.float32)))
     readout = screen(run, pinned=Cell("scores", (0, 0, 0))).panel(CELL_PANEL)
     assert readout
     said = "The score of query 1 and key 1 is −0.2500. This score was read from attn.npz."
-    assert readout.plain == said
+    assert readout.plain_text == said
 
 
 def test_numbers_below_0_are_scores_and_are_coloured_around_0() -> None:
@@ -297,7 +304,7 @@ def test_cells_without_a_number_are_counted() -> None:
 
 def test_the_caption_names_the_file_and_the_sizes() -> None:
     run = a_run((2, 4, 12, 12))
-    assert describe_number_origin(run) == "attn.npz · 2 layers × 4 heads × 12 × 12"
+    assert describe_value_origin(run) == "attn.npz · 2 layers × 4 heads × 12 × 12"
     assert (
         screen(run)
         .panel(STATUS_PANEL)
@@ -315,7 +322,7 @@ def test_a_message_states_that_there_is_no_code() -> None:
         "# No code is available.",
     ]
     with pytest.raises(InputError, match="No script is available"):
-        write_script(run, CodeDialect.BOOK)
+        generate_script(run, CodeDialect.BOOK)
 
 
 def test_value_norms_are_not_available() -> None:
@@ -363,7 +370,7 @@ def test_layers_are_shown_side_by_side_like_texts() -> None:
 
 def test_layers_are_named_by_their_numbers_in_the_model() -> None:
     run = a_run((3, 2, 4, 4))
-    reading = ModelReading("made", (3, 7, 11), {}, {}, True, (), "", None, None)
+    reading = ModelForwardPass("made", (3, 7, 11), {}, {}, True, (), "", None, None)
     shown = screen(replace(run, reading=reading), layer=1, spread=True)
     assert shown.resolved
     assert shown.resolved.leading_description == "layer 8 (2 of 3)"
@@ -382,7 +389,7 @@ def test_different_queries_and_keys_have_their_own_tokens() -> None:
 
 
 def test_an_export_can_be_opened_again(tmp_path: Any) -> None:
-    from visualizer.attention.importers.readers import read_tensor_file
+    from visualizer.attention.importers.tensor_file_reader import read_tensor_file
 
     run = a_run((2, 2, 2, 3), ("Le", "chat"), ("The", "cat", "sat"))
     file = io.BytesIO()
@@ -396,7 +403,7 @@ def test_an_export_can_be_opened_again(tmp_path: Any) -> None:
 
 def labels(shape: tuple[int, ...], text: str, **fields: Any) -> Any:
     document = Document(captured=captured(weights(shape)), labels=text, **fields)
-    return parse_labels(document)
+    return parse_token_labels(document)
 
 
 @pytest.mark.parametrize(
@@ -458,15 +465,17 @@ def test_entered_tokens_keep_the_captured_numbers() -> None:
 
 
 def test_the_text_is_restored_together_with_the_module() -> None:
-    document = Document(text="my text", lines=LineSplit.APART)
-    opened = document.set("captured", captured(weights((1, 1, 2, 2)))).set("text", "a b")
-    assert (opened.get("text"), opened.text) == ("a b", "my text")
-    assert opened.set("captured", None) == document
+    document = Document(text="my text", lines=LineGrouping.APART)
+    opened = document.with_setting("captured", captured(weights((1, 1, 2, 2)))).with_setting(
+        "text", "a b"
+    )
+    assert (opened.get_setting("text"), opened.text) == ("a b", "my text")
+    assert opened.with_setting("captured", None) == document
 
 
 def test_large_objects_are_counted_for_undo() -> None:
     given_ = captured(weights((2, 3, 4, 5)))
-    assert Document(captured=given_).buffers() == (given_.numbers,)
+    assert Document(captured=given_).data_buffers() == (given_.numbers,)
 
 
 def test_equal_captured_attention_is_equal_and_hashable() -> None:

@@ -18,27 +18,27 @@ from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.layer_stages import LayerStageSpec, create_layer_stages
 from visualizer.attention.spec import MaskKind
 from visualizer.attention.trace import Trace
-from visualizer.features.explain.presenter import CellExplanationPanel, head_cell_panel
+from visualizer.features.explain.presenter import CellExplanation, explain_head_cell
 from visualizer.format import format_number
 from visualizer.session.cell_address import Cell
 from visualizer.session.resolved_view import existing_cell
 from visualizer.session.view import View
 from visualizer.session.view_changes import (
     MAX_PINNED_HISTORY,
-    go_back,
-    go_forward,
     pin_cell,
+    pin_next_cell,
+    pin_previous_cell,
 )
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
 
 
-def read(run: Run, text: int, cell: Cell) -> CellExplanationPanel:
-    return head_cell_panel(resolved(run, View(text=text)), cell, is_pinned=True)
+def read(run: Run, text: int, cell: Cell) -> CellExplanation:
+    return explain_head_cell(resolved(run, View(text=text)), cell, is_pinned=True)
 
 
-def links(readout: CellExplanationPanel) -> list[Cell]:
+def links(readout: CellExplanation) -> list[Cell]:
     return [piece.source for term in readout.terms for piece in term.pieces if piece.source]
 
 
@@ -71,7 +71,7 @@ def test_every_trail_ends_at_a_given_number(case: Case, data: st.DataObject) -> 
         cell = data.draw(st.sampled_from(there_are))
         assert order.index(cell.stage) < order.index(view.pinned.stage)  # type: ignore[union-attr]
     if cell.stage == "context":  # in linear attention, if no key may be attended to
-        assert not run.trace.allowed("weights", leading, cell.head)[cell.place[1]].any()
+        assert not run.trace.allowed_mask("weights", leading, cell.head)[cell.place[1]].any()
         return
     # An average without a mask has no inputs, so a trail can also end there.
     assert not run.trace.stage(cell.stage).reads or cell.stage in {"weights", "unmasked"}
@@ -85,15 +85,15 @@ def test_going_back_and_forward_leads_to_the_same_cell(keys: list[int], back: in
         view = pin_cell(view, cell)
     seen = [view]
     for _ in range(back):
-        view = go_back(run, view)
+        view = pin_previous_cell(run, view)
         seen.append(view)
     at = max(0, len(cells) - 1 - back)
     assert view.pinned == (cells[at] if cells else None)
     for _ in range(on):
-        view = go_forward(run, view)
+        view = pin_next_cell(run, view)
     assert view.pinned == (cells[min(at + on, len(cells) - 1)] if cells else None)
     for _ in range(10):
-        view = go_forward(run, view)
+        view = pin_next_cell(run, view)
     assert (view.pinned, view.past) == (seen[0].pinned, seen[0].past)
 
 
@@ -102,28 +102,28 @@ def test_cells_that_no_longer_exist_are_skipped() -> None:
     for stage in ("scores", "masked", "weights"):
         view = pin_cell(view, Cell(stage, (1, 5, 5)))
     run = a_run(mask=MaskKind.NONE)
-    back = go_back(run, view)
+    back = pin_previous_cell(run, view)
     assert back.pinned == Cell("scores", (1, 5, 5))
     alone = a_run(heads=1)
-    assert go_back(alone, view) == view
+    assert pin_previous_cell(alone, view) == view
 
 
 def test_going_back_shows_the_pinned_cell_instead_of_the_hovered_one() -> None:
     first, second, pointed = (Cell("weights", (0, 5, key)) for key in range(3))
     view = pin_cell(pin_cell(View(), first), second)
-    back = go_back(a_run(), replace(view, hovered=pointed))
+    back = pin_previous_cell(a_run(), replace(view, hovered=pointed))
     assert (back.pinned, back.hovered) == (first, None)
-    on = go_forward(a_run(), replace(back, hovered=pointed))
+    on = pin_next_cell(a_run(), replace(back, hovered=pointed))
     assert (on.pinned, on.hovered) == (second, None)
 
 
 def test_pinning_another_cell_clears_the_forward_history() -> None:
     first, second, other = (Cell("weights", (0, 5, key)) for key in range(3))
-    view = go_back(a_run(), pin_cell(pin_cell(View(), first), second))
+    view = pin_previous_cell(a_run(), pin_cell(pin_cell(View(), first), second))
     turned = pin_cell(view, other)
     assert turned.future == ()
-    assert go_forward(a_run(), turned) == turned
-    assert go_back(a_run(), turned).pinned == first
+    assert pin_next_cell(a_run(), turned) == turned
+    assert pin_previous_cell(a_run(), turned).pinned == first
 
 
 def test_unpinning_clears_the_history_and_a_trail_has_a_maximum_length() -> None:
@@ -148,13 +148,13 @@ def test_a_link_to_another_layer_can_be_followed_and_reverted() -> None:
     beside = pin_cell(there, Cell("attended", (1, 0)))
     assert (beside.layer, beside.pinned) == (2, Cell("attended", (1, 0)))
     run = layers_run()
-    first = go_back(run, beside)
+    first = pin_previous_cell(run, beside)
     assert (first.layer, first.pinned) == (2, Cell("result", (1, 0)))
-    second = go_back(run, first)
+    second = pin_previous_cell(run, first)
     assert (second.layer, second.pinned) == (3, Cell("residual", (1, 0)))
-    again = go_forward(run, second)
+    again = pin_next_cell(run, second)
     assert (again.layer, again.pinned) == (2, Cell("result", (1, 0)))
-    assert go_forward(run, again).pinned == Cell("attended", (1, 0))
+    assert pin_next_cell(run, again).pinned == Cell("attended", (1, 0))
     assert existing_cell(run, Cell("result", (1, 0), layer=4)) is None
 
 

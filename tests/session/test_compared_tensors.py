@@ -24,13 +24,13 @@ from visualizer.attention.spec import DropoutMode, MaskKind
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.comparison_board_presenter import present_comparison_board
 from visualizer.progress import CancelledError, cancel_when
-from visualizer.session.comparison import difference_tensor, mean_tensor, mismatch_reason
+from visualizer.session.comparison import difference_tensor, dropout_mean_tensor, mismatch_reason
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.dropout_samples import (
     DropoutSampleCounts,
-    max_samples,
+    max_sample_count,
+    mean_of_dropout_samples,
     no_samples_reason,
-    sample_mean,
     sample_seed,
 )
 from visualizer.session.view import View
@@ -99,7 +99,9 @@ def test_b_minus_a_agrees_with_numpy(pair: tuple[Run, Run]) -> None:
     for stage in live.trace.stages:
         shapes = [known_[stage.name].value.shape for known_ in by_hand if stage.name in known_]
         is_fitting = len(set(shapes)) == 1 and len(shapes) == 2
-        same_texts = len(kept.texts) == len(live.texts) and kept.trace.tokens == live.trace.tokens
+        same_texts = (
+            len(kept.texts) == len(live.texts) and kept.trace.query_count == live.trace.query_count
+        )
         assert (mismatch_reason(kept, live, stage) == "") == (is_fitting and same_texts)
         if is_fitting and same_texts:
             held, _ = difference_tensor(resolved(live, view), stage.name, None)
@@ -145,7 +147,7 @@ def test_the_mean_is_that_of_runs_with_the_seeds(case: Case, count: int) -> None
         mean = np.mean(left, axis=0)
     known_ = np.isfinite(weights)
     assert view.comparison
-    found = mean_tensor(live, view.comparison).read()
+    found = dropout_mean_tensor(live, view.comparison).read()
     np.testing.assert_allclose(found[known_], mean[known_], rtol=1e-5, atol=1e-7)
     change, _ = difference_tensor(resolved(live, view), "dropped", None)
     off = 1e-5 * np.abs(mean[known_]).max(initial=0)
@@ -158,7 +160,7 @@ def test_the_error_of_the_mean_decreases_with_the_root_of_the_count() -> None:
     weights, tally = live.trace.read("weights").astype(np.float64), DropoutSampleCounts()
     errors = {}
     for count in (1, 4, 16, 64, 256):
-        mean = sample_mean(live, count, tally).read().astype(np.float64)
+        mean = mean_of_dropout_samples(live, count, tally).read().astype(np.float64)
         errors[count] = math.sqrt(((mean - weights) ** 2).mean())
     for count, error in errors.items():
         # At a dropout rate of 0.5, a sample differs from the weight by the weight itself.
@@ -195,7 +197,7 @@ def test_counts_are_kept_if_a_newer_request_interrupts() -> None:
 @pytest.mark.parametrize(("tokens", "most"), [(6, 256), (64, 256), (1024, 128)])
 def test_fewer_samples_are_drawn_for_longer_texts(tokens: int, most: int) -> None:
     live = a_run(" ".join(f"w{at}" for at in range(tokens)), **DROPS)
-    assert max_samples(live) == most
+    assert max_sample_count(live) == most
     assert most * 2 * tokens**2 <= 2**28
 
 
@@ -220,7 +222,7 @@ def test_the_comparison_uses_the_shown_values(
     view = View(lens=lens, comparison=Comparison(ComparisonKind.KEPT, kept))
     held, _ = difference_tensor(resolved(live, view), "weights", fold)
     sides = [
-        one.trace.displayed_stage("weights", lens, fold).read().astype(np.float64)
+        one.trace.displayed_tensor("weights", lens, fold).read().astype(np.float64)
         for one in (kept, live)
     ]
     np.testing.assert_allclose(held.read(), sides[1] - sides[0], atol=1e-6)
@@ -246,7 +248,7 @@ def test_identical_tensors_need_no_memory() -> None:
 )
 def test_the_value_farthest_from_0_is_found(numbers: list[list[float]]) -> None:
     live = a_run("a b c", d_in=3, d_out=2, heads=1)
-    held = live.trace.cached_stage("input").multiply(np.ones((3, 3)), 1)
+    held = live.trace.cached_stage_tensor("input").multiply(np.ones((3, 3)), 1)
     held.tensor.copy_(held.tensor.new_tensor([*numbers, [0.0, 0.0, 0.0]]))
     row, column = held.index_of_largest()
     finite = [abs(one) for line in numbers for one in line if math.isfinite(one)]

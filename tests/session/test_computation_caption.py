@@ -19,7 +19,7 @@ from visualizer.attention.spec import (
     DropoutMode,
     HeadArrangement,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     NumberMatrix,
     PositionKind,
@@ -27,11 +27,11 @@ from visualizer.attention.spec import (
     ScaleKind,
 )
 from visualizer.attention.spec_validation import spec_problems
-from visualizer.session.computation_caption import describe_number_origin
+from visualizer.session.computation_caption import describe_value_origin
 
 
 def said(*texts: str, **fields: Any) -> list[str]:
-    return describe_number_origin(a_run(*texts, **fields)).split(" · ")
+    return describe_value_origin(a_run(*texts, **fields)).split(" · ")
 
 
 def test_the_book_settings_have_a_short_caption() -> None:
@@ -51,7 +51,10 @@ def test_the_book_settings_have_a_short_caption() -> None:
     [
         ({"mask": MaskKind.NONE}, "no mask"),
         ({"mask": MaskKind.WINDOW, "window": 2}, "window of 2"),
-        ({"route": MaskRoute.AFTER_RENORMALISED}, "causal mask after normalizing, renormalized"),
+        (
+            {"route": MaskPlacement.AFTER_RENORMALISED},
+            "causal mask after normalizing, renormalized",
+        ),
         ({"dropout": 0.25, "dropout_seed": 4}, "dropout 0.25 (seed 4)"),
         ({"projection": Projection.UNIFORM}, "weights from [0, 1)"),
         ({"position": PositionKind.SINUSOIDAL}, "sinusoidal positions"),
@@ -65,10 +68,16 @@ def test_the_book_settings_have_a_short_caption() -> None:
         ({"normalisation": NormalisationKind.UNIFORM}, "linear weights"),
         ({"arrangement": HeadArrangement.STACKED}, "stacked heads"),
         ({"d_out": 6}, "output 6"),
-        ({"dropout": 0.5, "own_kept": BooleanMatrix.of(np.eye(6))}, "dropout 0.5 (custom cells)"),
-        ({"mask": MaskKind.OWN, "own_mask": BooleanMatrix.of(np.eye(6))}, "custom mask"),
-        ({"own_input": NumberMatrix.of(np.ones((6, 3)))}, "custom vectors"),
-        ({"own_weights": (("W_key", NumberMatrix.of(np.ones((3, 2)))),)}, "custom weights (W_key)"),
+        (
+            {"dropout": 0.5, "own_kept": BooleanMatrix.from_array(np.eye(6))},
+            "dropout 0.5 (custom cells)",
+        ),
+        ({"mask": MaskKind.OWN, "own_mask": BooleanMatrix.from_array(np.eye(6))}, "custom mask"),
+        ({"own_input": NumberMatrix.from_array(np.ones((6, 3)))}, "custom vectors"),
+        (
+            {"own_weights": (("W_key", NumberMatrix.from_array(np.ones((3, 2)))),)},
+            "custom weights (W_key)",
+        ),
         ({"seed": 7}, "untrained: random weights, seed 7"),
         ({"heads": 1}, "embedding 3, 1 head of 2"),
     ],
@@ -120,7 +129,7 @@ def test_specs_that_differ_in_many_ways_have_different_captions(
 
 def assert_told_apart(case: Case, other: Case) -> None:
     first, second = run(case.texts, case.spec), run(other.texts, other.spec)
-    if describe_number_origin(first) == describe_number_origin(second):
+    if describe_value_origin(first) == describe_value_origin(second):
         for stage in ("weights", first.trace.output_stage_name):
             actual, expected = (one.trace.read(stage) for one in (first, second))
             np.testing.assert_array_equal(actual, expected)

@@ -22,16 +22,16 @@ from visualizer.attention.spec import (
     Projection,
 )
 from visualizer.language.tokenizers import TokenizerKind
-from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit, default_document
+from visualizer.session.document import BOOK_SENTENCE, Document, LineGrouping, default_document
 
 OTHERS = {
     SettingKind.COUNT: 5,
     SettingKind.RATE: 0.25,
     SettingKind.NUMBER: 0.5,
     SettingKind.SEED: 7,
-    SettingKind.MATRIX: BooleanMatrix.of(np.eye(6, dtype=bool)),
+    SettingKind.MATRIX: BooleanMatrix.from_array(np.eye(6, dtype=bool)),
 }
-OWN = NumberMatrix.of(np.eye(3))
+OWN = NumberMatrix.from_array(np.eye(3))
 OWNS = {"own_input": OWN, "own_weights": (("W_key", OWN),)}
 SPECIAL = {"mechanism", "causal"}
 
@@ -48,36 +48,44 @@ def values(setting: Setting) -> list[Any]:
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_a_setting_that_was_set_can_be_read(setting: Setting) -> None:
     for value in values(setting):
-        document = Document().set(setting.name, value)
-        assert document.get(setting.name) == value
-        assert document == document.set(setting.name, value)
+        document = Document().with_setting(setting.name, value)
+        assert document.get_setting(setting.name) == value
+        assert document == document.with_setting(setting.name, value)
 
 
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.name)
 def test_changing_a_setting_does_not_change_the_others(setting: Setting) -> None:
     for value in () if setting.name in SPECIAL else values(setting):
-        document = Document().set(setting.name, value)
+        document = Document().with_setting(setting.name, value)
         assert document.spec == replace(Document().spec, **{setting.name: value})
         assert document.text == BOOK_SENTENCE
     assert setting.name in SPECIAL or hasattr(AttentionSpec(), setting.name)
 
 
-@pytest.mark.parametrize("value", [*TokenizerKind, *LineSplit])
-def test_the_text_is_split_by_the_chosen_tokenizer(value: TokenizerKind | LineSplit) -> None:
+@pytest.mark.parametrize("value", [*TokenizerKind, *LineGrouping])
+def test_the_text_is_split_by_the_chosen_tokenizer(value: TokenizerKind | LineGrouping) -> None:
     name = "tokenizer" if isinstance(value, TokenizerKind) else "lines"
-    document = Document().set(name, value)
-    assert document.get(name) is value
+    document = Document().with_setting(name, value)
+    assert document.get_setting(name) is value
     assert (document.text, document.spec) == (BOOK_SENTENCE, AttentionSpec())
 
 
 def test_causal_is_a_mask() -> None:
-    assert Document().set("causal", False).spec.mask is MaskKind.NONE
-    assert Document().set("mask", MaskKind.WINDOW).get("causal") is False
-    assert Document().set("mask", MaskKind.WINDOW).set("causal", True).spec.mask is MaskKind.CAUSAL
+    assert Document().with_setting("causal", False).spec.mask is MaskKind.NONE
+    assert Document().with_setting("mask", MaskKind.WINDOW).get_setting("causal") is False
+    assert (
+        Document().with_setting("mask", MaskKind.WINDOW).with_setting("causal", True).spec.mask
+        is MaskKind.CAUSAL
+    )
 
 
 def test_a_mechanism_keeps_the_settings_that_it_does_not_determine() -> None:
-    document = Document().set("seed", 789).set("d_in", 8).set("mechanism", Mechanism.SIMPLIFIED)
+    document = (
+        Document()
+        .with_setting("seed", 789)
+        .with_setting("d_in", 8)
+        .with_setting("mechanism", Mechanism.SIMPLIFIED)
+    )
     assert (document.spec.seed, document.spec.d_in) == (789, 8)
     assert document.spec.projection is Projection.NONE
 
@@ -86,7 +94,7 @@ def test_a_document_cannot_be_changed_in_place() -> None:
     with pytest.raises(AttributeError):
         Document().text = "other"  # type: ignore[misc]
     with pytest.raises(TypeError):
-        Document().set("colour", "red")
+        Document().with_setting("colour", "red")
 
 
 @pytest.mark.parametrize(
@@ -103,21 +111,26 @@ def test_lines_are_one_text_or_a_batch(
     text: str, together: tuple[tuple[str, ...], ...], apart: tuple[tuple[str, ...], ...]
 ) -> None:
     assert Document(text).tokens() == together
-    assert Document(text, lines=LineSplit.APART).tokens() == apart
+    assert Document(text, lines=LineGrouping.APART).tokens() == apart
 
 
 def test_characters_of_separate_lines_contain_no_line_ends() -> None:
-    document = Document("ab\ncd", TokenizerKind.CHARACTERS, LineSplit.APART)
+    document = Document("ab\ncd", TokenizerKind.CHARACTERS, LineGrouping.APART)
     assert document.tokens() == (("a", "b"), ("c", "d"))
-    assert document.set("lines", LineSplit.TOGETHER).tokens() == (("a", "b", "\n", "c", "d"),)
+    assert document.with_setting("lines", LineGrouping.TOGETHER).tokens() == (
+        ("a", "b", "\n", "c", "d"),
+    )
 
 
 def test_its_buffers_are_the_custom_matrices() -> None:
-    numbers, cells = NumberMatrix.of(np.eye(3)), BooleanMatrix.of(np.eye(2, dtype=bool))
+    numbers, cells = (
+        NumberMatrix.from_array(np.eye(3)),
+        BooleanMatrix.from_array(np.eye(2, dtype=bool)),
+    )
     weights = (("W_query", numbers), ("W_key", numbers))
     spec = AttentionSpec(own_mask=cells, own_input=numbers, own_weights=weights)
-    assert Document(spec=spec).buffers() == (cells.bits, *3 * [numbers.numbers])
-    assert Document().buffers() == ()
+    assert Document(spec=spec).data_buffers() == (cells.bits, *3 * [numbers.numbers])
+    assert Document().data_buffers() == ()
 
 
 def test_a_window_starts_with_the_values_of_a_table_in_the_book() -> None:

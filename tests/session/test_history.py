@@ -30,7 +30,7 @@ def change(changes: list[tuple[int, str]]) -> tuple[int, History[int]]:
     """Start at 0 and make changes, each of which has a value and a key."""
     present, history = 0, EMPTY
     for value, key in changes:
-        history = history.keep(present, key)
+        history = history.record(present, key)
         present = value
     return present, history
 
@@ -67,20 +67,20 @@ def test_changes_with_the_same_key_are_one_step() -> None:
 
 
 def test_a_sealed_change_is_not_merged_with_the_next() -> None:
-    history = EMPTY.keep(0, "heads").keep(1, "heads").seal().keep(2, "heads")
+    history = EMPTY.record(0, "heads").record(1, "heads").end_merged_edit().record(2, "heads")
     assert history.past == (0, 2)
 
 
 def test_an_undone_change_is_not_merged_with_the_next() -> None:
-    present, history = EMPTY.keep(0, "heads").undo(1)
-    assert history.keep(present, "heads").past == (0,)
-    assert history.keep(present, "heads").future == ()
+    present, history = EMPTY.record(0, "heads").undo(1)
+    assert history.record(present, "heads").past == (0,)
+    assert history.record(present, "heads").future == ()
 
 
 def test_a_change_clears_the_redo_history() -> None:
-    present, history = EMPTY.keep(0).undo(1)
+    present, history = EMPTY.record(0).undo(1)
     assert history.redo(present)[0] == 1
-    assert history.keep(present).redo(5)[0] == 5
+    assert history.record(present).redo(5)[0] == 5
 
 
 def test_nothing_to_undo_or_redo_changes_nothing() -> None:
@@ -105,14 +105,14 @@ def test_the_oldest_values_are_dropped_if_all_use_too_much_memory() -> None:
     )
     history = History(past=values)
     both = 2 * sys.getsizeof(large)
-    assert history.trim_to(both, lambda value: (value,)) == history
-    assert history.trim_to(both - 1, lambda value: (value,)).past == (other, other)
-    assert history.trim_to(10, lambda value: (value,)).past == (other,)
+    assert history.trim_to_bytes(both, lambda value: (value,)) == history
+    assert history.trim_to_bytes(both - 1, lambda value: (value,)).past == (other, other)
+    assert history.trim_to_bytes(10, lambda value: (value,)).past == (other,)
 
 
 def test_the_newest_is_kept_however_large_it_is() -> None:
     history = History(past=(bytes(5), bytes(50)), key="text")
-    left = history.trim_to(10, lambda value: (value,))
+    left = history.trim_to_bytes(10, lambda value: (value,))
     assert (left.past, left.key) == ((bytes(50),), "text")
 
 
@@ -120,9 +120,9 @@ def test_long_texts_count_as_memory() -> None:
     long = tuple(Document(text="é" * (LONG_TEXT_CHARACTERS + more)) for more in range(1, 5))
     history = History(past=long)
     most = 2 * (LONG_TEXT_CHARACTERS + 1_000)
-    assert history.trim_to(most, Document.large_objects).past == long[-2:]
+    assert history.trim_to_bytes(most, Document.large_objects).past == long[-2:]
     short = History(past=(Document(text="a"), Document(text="b")))
-    assert short.trim_to(0, Document.large_objects) == short
+    assert short.trim_to_bytes(0, Document.large_objects) == short
 
 
 MODEL = ModelSource("/models/tiny", "tiny", "f")
@@ -155,14 +155,14 @@ def test_changes_of_a_model_are_named(
 
 def test_changes_of_settings_are_named() -> None:
     document = Document(text="a b")
-    mask = BooleanMatrix.of(np.array([[True]]))
+    mask = BooleanMatrix.from_array(np.array([[True]]))
     for name, value, said in (
         ("text", "a c", "text"),
         ("dropout", 0.5, "Dropout"),
         ("painted", mask, "mask"),
         ("mechanism", Mechanism.MULTI_HEAD, ""),
     ):
-        assert describe_change(document, document.set(name, value)) == said
+        assert describe_change(document, document.with_setting(name, value)) == said
     assert describe_change(document, document) == ""
 
 

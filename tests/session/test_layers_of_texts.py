@@ -29,7 +29,7 @@ from visualizer.features.token_strip.presenter import TOKENS_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
+from visualizer.session.timeline import PlaybackPosition, PlaybackState, StepSize
 from visualizer.session.view import View
 from visualizer.shell import pane_table
 
@@ -73,7 +73,7 @@ def test_every_pane_shows_the_layer_and_the_text(leading: tuple[int, int]) -> No
         text=text,
         panes=PANES,
         pinned=Cell("weights", (1, 1, 0)),
-        playhead=Playhead(PlaybackPosition("context", 1), StepSize.ROW),
+        playhead=PlaybackState(PlaybackPosition("context", 1), StepSize.ROW),
     )
     warm(RUN, view)
     screen = present(document, view, RUN, None, False, None, document)

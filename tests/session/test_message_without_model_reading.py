@@ -15,7 +15,7 @@ from visualizer.session.model_panes import (
     RUNNING_MESSAGE,
     RUNNING_ON_IMAGE_MESSAGE,
     SAVED_NUMBERS_MESSAGE,
-    no_reading_reason,
+    no_forward_pass_reason,
 )
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 REFUSED = InputError("text", "The text is too long.")
 UNREAD = replace(READ, captured=None)
-WITHOUT_IMAGE = SEEN.set("model", replace(SEEN.model, image=ImageFile())) if SEEN.model else SEEN
+WITHOUT_IMAGE = (
+    SEEN.with_setting("model", replace(SEEN.model, image=ImageFile())) if SEEN.model else SEEN
+)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +40,7 @@ WITHOUT_IMAGE = SEEN.set("model", replace(SEEN.model, image=ImageFile())) if SEE
 def test_a_refusal_is_the_reason_unless_an_image_is_missing(
     document: Document, message: str
 ) -> None:
-    assert no_reading_reason(document) == message
-    said = no_reading_reason(document, REFUSED)
+    assert no_forward_pass_reason(document) == message
+    said = no_forward_pass_reason(document, REFUSED)
     assert (said == message) == (message == IMAGE_REQUIRED)
     assert said == message or REFUSED.sentence in said

@@ -37,7 +37,7 @@ print(model() is None)
 def test_closed_models_are_forgotten_during_an_import_on_another_thread(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    name = "visualizer.models.text_reading"
+    name = "visualizer.models.model_text_runs"
     monkeypatch.setitem(sys.modules, name, ModuleType(name))  # a module whose code has not run yet
     forget_closed_models()
     assert not vars(sys.modules[name]).keys() & {"forget_closed_models"}

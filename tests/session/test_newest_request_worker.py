@@ -64,7 +64,7 @@ def test_running_out_of_memory_is_reported_with_a_message(
         raise error
 
     with qtbot.waitSignal(worker.failed) as blocker:
-        worker.ask(fail)
+        worker.submit(fail)
     assert blocker.args
     told = blocker.args[0]
     assert (str(told) == MEMORY_ERROR) == is_said
@@ -78,14 +78,14 @@ def test_a_thread_that_cannot_be_created_is_reported(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(worker, "start", lambda: None)
-    worker.ask(threading.get_ident)
+    worker.submit(threading.get_ident)
     assert worker.is_working
     assert answers == []  # the caller continues before it receives the result
     qtbot.waitUntil(lambda: bool(answers))
     assert [str(answer) for answer in answers] == [MEMORY_ERROR]
     assert not worker.is_working
     monkeypatch.undo()
-    worker.ask(lambda: "again")
+    worker.submit(lambda: "again")
     qtbot.waitUntil(lambda: answers[1:] == ["again"])
 
 
@@ -95,7 +95,7 @@ def test_a_result_is_delivered_on_the_requesting_thread(
     heard: list[QThread] = []
     worker.answered.connect(lambda _: heard.append(QThread.currentThread()))
     with qtbot.waitSignal(worker.answered) as blocker:
-        worker.ask(threading.get_ident)
+        worker.submit(threading.get_ident)
     assert blocker.args != [threading.get_ident()]
     assert heard == [worker.thread()]
 
@@ -114,11 +114,11 @@ class Listener(QObject):
 def test_a_result_arrives_and_is_emitted_in_one_event(worker: NewestRequestWorker) -> None:
     held, listener = Held("answer"), Listener()
     worker.answered.connect(listener.hear)
-    worker.ask(held)
+    worker.submit(held)
     assert held.restart.wait(SECONDS)
     held.resume.set()
     done = [object()]
-    worker.discard(done)
+    worker.clear_on_thread(done)
     while done:  # the result then waits for this thread
         QThread.yieldCurrentThread()
     QCoreApplication.sendPostedEvents(worker)
@@ -137,7 +137,7 @@ def test_the_worker_is_working_until_its_result_has_arrived(
     worker.answered.connect(lambda _: was_working.append(worker.is_working))
     request = Request()
     asked = weakref.ref(request)
-    worker.ask(request)
+    worker.submit(request)
     del request
     while asked():  # no event is handled during this loop
         QThread.yieldCurrentThread()
@@ -149,7 +149,7 @@ def test_the_worker_is_working_until_its_result_has_arrived(
 def test_any_value_is_delivered_unchanged(worker: NewestRequestWorker, qtbot: QtBot) -> None:
     value = {1: "one", ("a", None): 2**80}
     with qtbot.waitSignal(worker.answered) as blocker:
-        worker.ask(lambda: value)
+        worker.submit(lambda: value)
     assert blocker.args is not None
     assert blocker.args[0] is value
 
@@ -158,10 +158,10 @@ def test_only_the_newest_waiting_request_runs(
     worker: NewestRequestWorker, answers: list[object], qtbot: QtBot
 ) -> None:
     first = Held("first")
-    worker.ask(first)
+    worker.submit(first)
     assert first.restart.wait(SECONDS)
     for number in range(5):
-        worker.ask(lambda number=number: number)  # type: ignore[misc]
+        worker.submit(lambda number=number: number)  # type: ignore[misc]
     assert worker.is_working
     assert answers == []
     first.resume.set()
@@ -174,9 +174,9 @@ def test_a_running_request_is_not_interrupted(
     worker: NewestRequestWorker, answers: list[object], qtbot: QtBot
 ) -> None:
     first, second = Held("first"), Held("second")
-    worker.ask(first)
+    worker.submit(first)
     assert first.restart.wait(SECONDS)
-    worker.ask(second)
+    worker.submit(second)
     first.resume.set()
     assert second.restart.wait(SECONDS)
     assert worker.is_working
@@ -191,11 +191,11 @@ def test_an_exception_is_delivered_and_the_next_request_runs(
     def fail() -> None:
         raise KeyError("lost")
 
-    worker.ask(fail)
+    worker.submit(fail)
     qtbot.waitUntil(lambda: len(answers) == 1)
     assert repr(answers[0]) == "KeyError('lost')"
     assert answers[0].__traceback__ is not None
-    worker.ask(lambda: "next")
+    worker.submit(lambda: "next")
     qtbot.waitUntil(lambda: len(answers) == 2)
     assert answers[1] == "next"
 
@@ -204,9 +204,9 @@ def test_leaving_does_not_wait_and_drops_the_waiting_request(
     answers: list[object], worker: NewestRequestWorker, qtbot: QtBot
 ) -> None:
     first, second = Held("first"), Held("second")
-    worker.ask(first)
+    worker.submit(first)
     assert first.restart.wait(SECONDS)
-    worker.ask(second)
+    worker.submit(second)
     worker.abandon()
     assert worker.isRunning()
     assert not worker.is_working
@@ -219,7 +219,7 @@ def test_leaving_does_not_wait_and_drops_the_waiting_request(
 def test_an_abandoned_worker_outlives_its_parent(qtbot: QtBot) -> None:
     parent, held = QObject(), Held("held")
     worker = NewestRequestWorker(parent)
-    worker.ask(held)
+    worker.submit(held)
     assert held.restart.wait(SECONDS)
     worker.abandon()
     with qtbot.waitSignal(parent.destroyed):
@@ -233,7 +233,7 @@ def test_the_last_call_of_an_abandoned_worker_follows_the_running_request(
     worker: NewestRequestWorker,
 ) -> None:
     held, done = Held("held"), list[str]()
-    worker.ask(lambda: done.append(str(held())))
+    worker.submit(lambda: done.append(str(held())))
     assert held.restart.wait(SECONDS)
     worker.abandon(lambda: done.append(str(threading.get_ident())))
     assert done == []
@@ -272,7 +272,7 @@ def test_reports_arrive_until_the_worker_is_abandoned(
         held()
         worker.report("after")
 
-    worker.ask(work)
+    worker.submit(work)
     qtbot.waitUntil(lambda: heard == ["before"])
     worker.abandon()
     held.resume.set()
@@ -292,7 +292,7 @@ def test_stopping_ends_long_work_that_checks_for_it(
         while time.monotonic() < end:
             check_cancelled()
 
-    worker.ask(long_work)
+    worker.submit(long_work)
     assert begun.wait(SECONDS)
     before = time.monotonic()
     worker.abandon()
@@ -316,9 +316,9 @@ def test_a_newer_request_ends_long_work_that_checks_for_it(
         while not computed.resume.wait(0.001):
             check_cancelled()
 
-    worker.ask(long_work)
+    worker.submit(long_work)
     assert begun.wait(SECONDS)
-    worker.ask(lambda: "newer")
+    worker.submit(lambda: "newer")
     qtbot.waitUntil(lambda: len(answers) == 2)
     assert isinstance(answers[0], CancelledError)
     assert held[0]() is None
@@ -342,7 +342,7 @@ def test_progress_is_reported_with_its_request_at_intervals(
             now = step * 0.1
             report_progress(step, 9)
 
-    worker.ask(work)
+    worker.submit(work)
     qtbot.waitUntil(lambda: answers == [None])
     assert told == [(work, 3, 9), (work, 6, 9)]
 
@@ -354,7 +354,7 @@ def test_other_cancellations_are_delivered_as_failures(
         raise CancelledError
 
     with qtbot.waitSignal(worker.failed) as blocker:
-        worker.ask(cancelled)
+        worker.submit(cancelled)
     assert isinstance(blocker.args[0], CancelledError)
     check_cancelled()  # there is nothing to stop on this thread
 
@@ -371,10 +371,10 @@ def test_results_are_not_kept(worker: NewestRequestWorker, qtbot: QtBot) -> None
         return made
 
     with qtbot.waitSignal(worker.answered) as blocker:
-        worker.ask(make)
+        worker.submit(make)
     del blocker
     with qtbot.waitSignal(worker.answered):
-        worker.ask(lambda: None)
+        worker.submit(lambda: None)
     assert kept[0]() is None
 
 
@@ -387,10 +387,10 @@ def test_large_values_are_freed_on_the_workers_thread(
 
     where: list[int] = []
     with qtbot.waitSignal(worker.answered) as blocker:
-        worker.ask(threading.get_ident)
+        worker.submit(threading.get_ident)
     assert blocker.args is not None
     value: list[object] = [Large()]
-    worker.discard(value)
+    worker.clear_on_thread(value)
     qtbot.waitUntil(lambda: bool(where))
     assert where == blocker.args
 
@@ -399,7 +399,7 @@ def test_after_the_end_no_requests_are_accepted(
     worker: NewestRequestWorker, answers: list[object]
 ) -> None:
     worker.abandon()
-    worker.ask(lambda: "too late")
+    worker.submit(lambda: "too late")
     assert not worker.is_working
     assert not worker.isRunning()
     assert answers == []
@@ -412,7 +412,7 @@ def test_rest_is_called_on_the_thread_when_there_are_no_requests(
     rested: list[int] = []
     worker = NewestRequestWorker(on_idle=lambda: rested.append(threading.get_ident()))
     with qtbot.waitSignal(worker.answered) as blocker:
-        worker.ask(threading.get_ident)
+        worker.submit(threading.get_ident)
     assert blocker.args is not None
     qtbot.waitUntil(lambda: rested == blocker.args)
     worker.abandon()
@@ -422,5 +422,5 @@ def test_rest_is_called_on_the_thread_when_there_are_no_requests(
 
 def test_values_discarded_before_the_first_request_are_freed(qapp: object) -> None:
     worker, values = NewestRequestWorker(), [object()]
-    worker.discard(values)
+    worker.clear_on_thread(values)
     assert values == []

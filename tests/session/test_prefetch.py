@@ -20,11 +20,11 @@ from visualizer.attention.spec import DropoutMode
 from visualizer.session.cell_address import Cell
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document
-from visualizer.session.timeline import PlaybackPosition, Playhead
+from visualizer.session.timeline import PlaybackPosition, PlaybackState
 from visualizer.session.token_selection import TokenSelection
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
-from visualizer.session.view_options import ColourLimits, ColourOptions, LineOptions
+from visualizer.session.view_options import ColourLimits, ColourOptions, LineViewOptions
 from visualizer.session.worker_jobs import with_immediate_fields
 from visualizer.session.zoom_ranges import ZoomRange
 from visualizer.shell import pane_table
@@ -54,13 +54,15 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "zoom": st.none() | st.just(ZoomRange(range(9), range(4, 13))),
     "colouring": st.sampled_from(ColourLimits).map(lambda limits: ColourOptions(limits=limits)),
     "room": st.sampled_from([8, 16, 256]),
-    "playhead": st.sampled_from([Playhead(), Playhead(PlaybackPosition("weights", 3, 2))]),
+    "playhead": st.sampled_from(
+        [PlaybackState(), PlaybackState(PlaybackPosition("weights", 3, 2))]
+    ),
     "guess": st.sampled_from([None, Prediction("weights")]),
     "comparison": st.none() | st.sampled_from(COMPARISONS),
     "tokens": st.sets(st.integers(0, 29), max_size=2).map(
         lambda chosen: TokenSelection(frozenset(chosen))
     ),
-    "lines": structs(LineOptions, top=st.integers(0, 3), solo=st.none() | st.integers(-1, 2)),
+    "lines": structs(LineViewOptions, top=st.integers(0, 3), solo=st.none() | st.integers(-1, 2)),
 }
 CHANGES = st.sampled_from(sorted(FIELDS)).flatmap(
     lambda name: st.tuples(st.just(name), FIELDS[name])

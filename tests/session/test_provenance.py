@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 UNTRAINED = "untrained: random weights, seed 123"
 BARE: dict[str, Any] = {"projection": Projection.NONE, "output_projection": False, "heads": 1}
-ONES = NumberMatrix.of(np.ones((3, 2)))
+ONES = NumberMatrix.from_array(np.ones((3, 2)))
 NAMES = ("W_query", "W_key", "W_value")
 
 
@@ -68,7 +68,10 @@ def given(*names: str) -> dict[str, Any]:
         (given("W_query"), "partly untrained: W_k, W_v random, seed 123"),
         (BARE, "no weights: the book’s vectors"),
         (BARE | {"d_in": 4}, "no weights: random vectors, seed 123"),
-        (BARE | {"own_input": NumberMatrix.of(np.ones((6, 3)))}, "no weights: custom vectors"),
+        (
+            BARE | {"own_input": NumberMatrix.from_array(np.ones((6, 3)))},
+            "no weights: custom vectors",
+        ),
         (BARE | {"normalisation": NormalisationKind.UNIFORM}, "no weights: uniform average"),
     ],
 )
@@ -77,14 +80,14 @@ def test_the_provenance_of_module_weights_is_described(fields: dict[str, Any], s
 
 
 def test_vectors_of_an_untrained_attention_layer_come_from_the_training() -> None:
-    vectors = NumberMatrix.of(np.ones((6, 3)))
+    vectors = NumberMatrix.from_array(np.ones((6, 3)))
     document = Document(spec=AttentionSpec(**BARE, own_input=vectors))
     trained = replace(document, weights_source=describe_lab_provenance(1500, "poems"))
     assert (
         describe_provenance(run_document(trained, None))
         == "no weights: vectors trained, step 1,500 (poems)"
     )
-    edited = trained.set("own_input", NumberMatrix.of(np.zeros((6, 3))))
+    edited = trained.with_setting("own_input", NumberMatrix.from_array(np.zeros((6, 3))))
     assert describe_provenance(run_document(edited, None)) == "no weights: custom vectors"
 
 
@@ -122,7 +125,9 @@ def test_a_lab_layer_keeps_its_step_when_saved_and_opened(tmp_path: Path) -> Non
 def test_edited_weights_are_no_longer_described_as_trained() -> None:
     document = read_layer_of_trained_example().document
     (name, matrix), *others = document.spec.own_weights
-    edited = document.set("own_weights", ((name, NumberMatrix.of(matrix.array() * 2)), *others))
+    edited = document.with_setting(
+        "own_weights", ((name, NumberMatrix.from_array(matrix.to_array() * 2)), *others)
+    )
     assert describe_provenance(run_document(edited, None)) == "custom weights"
 
 
@@ -191,4 +196,6 @@ def test_exported_files_contain_the_provenance(suffix: str, tmp_path: Path) -> N
 def test_a_saved_source_is_part_of_the_document() -> None:
     document = replace(Document(spec=AttentionSpec(**given(*NAMES))), weights_source="from a paper")
     assert describe_provenance(run_document(document, None)) == "from a paper"
-    assert describe_provenance(run_document(document.set("seed", 4), None)) == "from a paper"
+    assert (
+        describe_provenance(run_document(document.with_setting("seed", 4), None)) == "from a paper"
+    )

@@ -14,7 +14,7 @@ from visualizer.attention.run import run
 from visualizer.attention.spec import AttentionSpec, DropoutMode, MaskKind
 from visualizer.features.head_scatter.presenter import RETRIEVAL as MEASURE
 from visualizer.features.head_scatter.presenter import present_scatter
-from visualizer.features.head_table.presenter import RETRIEVAL, present_heads
+from visualizer.features.head_table.presenter import RETRIEVAL, present_head_table
 from visualizer.session.cell_address import Cell
 from visualizer.session.retrieval_weights import (
     available_retrieval_weights,
@@ -49,7 +49,7 @@ def read(shown: ResolvedView) -> np.ndarray:
     read_retrieval_weights(shown, lambda: False)
     found = available_retrieval_weights(shown)
     assert found is not None
-    assert found.is_whole
+    assert found.is_complete
     return found.values
 
 
@@ -116,14 +116,14 @@ def test_a_query_of_a_vector_stage_suffices_if_keys_are_chosen() -> None:
 def test_the_table_has_a_column_for_the_measure_and_names_the_leading_head() -> None:
     made = a_run()
     shown = resolved(made, View(pinned=PINNED, tokens=RANGE))
-    table = present_heads(shown, None)
+    table = present_head_table(shown, None)
     assert table is not None
-    assert present_heads(shown, table) is table
+    assert present_head_table(shown, table) is table
     at = table.columns.index(RETRIEVAL)
     weights = made.trace.read("weights")[:, 40, [3, 4, 5, 30]].astype(np.float64).sum(-1)
     assert [row.values[at] for row in table.rows[:-1]] == pytest.approx(list(100 * weights))
     assert table.uniform[at] == pytest.approx(100 * 4 / 41)
-    plain = present_heads(resolved(made, View()), table)
+    plain = present_head_table(resolved(made, View()), table)
     assert plain is not None
     assert RETRIEVAL not in plain.columns
 
@@ -132,17 +132,17 @@ def test_the_table_has_a_column_for_the_measure_and_names_the_leading_head() -> 
 def test_before_a_long_text_is_measured_the_retrieval_column_is_the_only_one() -> None:
     long = a_run()
     shown = resolved(long, View(pinned=PINNED))
-    first = present_heads(shown, None)
+    first = present_head_table(shown, None)
     assert first is not None
     assert {row.texts for row in first.rows} == {("–",)}
     assert first.sentences == ()
     values = read(shown)
-    table = present_heads(shown, first)
+    table = present_head_table(shown, first)
     assert table is not None
     assert table.offer is not None
     assert table.columns == (RETRIEVAL,)
     assert [row.values[0] for row in table.rows] == pytest.approx((100 * values[0]).tolist())
-    assert present_heads(shown, table) is table
+    assert present_head_table(shown, table) is table
 
 
 def test_small_weights_of_a_long_text_are_not_shown_as_0() -> None:
@@ -159,7 +159,7 @@ def test_the_scatter_plot_offers_the_measure_if_a_position_is_marked() -> None:
     assert MEASURE in panel.choices
     assert panel.up is not None
     np.testing.assert_allclose(panel.up.values[0], made.trace.read("weights")[:, 40, 7], rtol=1e-6)
-    assert "(uniform 0.02" in panel.describe((0, 1))
+    assert "(uniform 0.02" in panel.describe_head((0, 1))
     unpinned = present_scatter(resolved(made, View(scatter=view.scatter)))
     assert MEASURE not in unpinned.choices
     assert unpinned.up is not None

@@ -20,9 +20,9 @@ from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.screen import ReadingProgress
+from visualizer.session.screen import TokenProgress
 from visualizer.session.view import View
-from visualizer.session.zoom_ranges import row_role
+from visualizer.session.zoom_ranges import row_token_role
 from visualizer.shell.screen_presenter import EMPTY_MESSAGE, LOADING_TORCH_MESSAGE, STATUS_PANEL
 
 if TYPE_CHECKING:
@@ -118,14 +118,14 @@ def test_in_a_batch_a_cell_belongs_to_the_shown_text() -> None:
     assert shown.panel(BOARD_CONTENTS).cursor.query == 2
     readout = shown.panel(CELL_PANEL)
     assert readout
-    assert "f (query 3) attends to " in readout.plain
+    assert "f (query 3) attends to " in readout.plain_text
     assert shown.resolved
     assert shown.panel(TOKENS_PANEL).labels == ("d", "e", "f")
-    assert (shown.resolved.leading, batch.trace.leading) == ((1,), (2,))
+    assert (shown.resolved.leading, batch.trace.leading_sizes) == ((1,), (2,))
 
 
 def test_rows_are_queries_or_keys_depending_on_the_stage() -> None:
-    assert [row_role(stage) for stage in ("queries", "keys", "values", "weights")] == [
+    assert [row_token_role(stage) for stage in ("queries", "keys", "values", "weights")] == [
         *("query", "key", "key", "query")
     ]
 
@@ -167,7 +167,7 @@ def test_a_problem_is_also_shown_above_the_heatmaps() -> None:
     refused = InputError("text", "The text is empty.")
     said = present(Document(""), View(), run, refused, False, None).panel(STATUS_PANEL).notices
     assert said == (present_ + refused.sentence, *run.notices)
-    wrong = Document().set("dropout", 1.5)
+    wrong = Document().with_setting("dropout", 1.5)
     (notice,) = present(wrong, View(), BOOK, None, False, None).panel(STATUS_PANEL).notices
     assert notice.startswith(present_ + "The dropout rate must be")
 
@@ -194,7 +194,7 @@ def test_without_a_run_a_message_states_what_will_appear() -> None:
 
 
 def test_the_progress_of_a_long_text_is_shown_in_both_places() -> None:
-    progress = ReadingProgress(3_264, 8_161)
+    progress = TokenProgress(3_264, 8_161)
     waiting = present(Document(), View(), None, None, True, None, progress=progress)
     assert waiting.panel(BOARD_CONTENTS).message == "Running on 8,161 tokens … 39%"
     again = present(Document(), View(), BOOK, None, True, None, progress=progress)

@@ -21,7 +21,7 @@ from visualizer.session.timeline import (
     STEP_MS,
     TOUR_MS,
     PlaybackPosition,
-    Playhead,
+    PlaybackState,
     Step,
     StepSize,
     Timeline,
@@ -34,7 +34,7 @@ HUGE = 2**16
 
 
 def timeline(grain: StepSize = StepSize.ROW) -> Timeline:
-    return Timeline.of(a_run().trace, grain)
+    return Timeline.from_trace(a_run().trace, grain)
 
 
 def cells(step: Step) -> list[tuple[str, int, int]]:
@@ -44,12 +44,12 @@ def cells(step: Step) -> list[tuple[str, int, int]]:
 @given(cases(), GRAINS)
 def test_the_steps_compute_every_cell_once_and_in_order(case: Case, grain: StepSize) -> None:
     trace = case.trace()
-    line = Timeline.of(trace, grain)
+    line = Timeline.from_trace(trace, grain)
     played: list[tuple[str, int, int]] = []
     for position in range(len(line)):
-        place = line.place(position)
+        place = line.position_of_step(position)
         assert place is not None
-        played += cells(line.step(place))
+        played += cells(line.step_at(place))
     whole = [
         (name, row, column)
         for name in trace.names
@@ -64,11 +64,11 @@ def test_a_cell_is_later_until_its_step_is_shown(
     case: Case, grain: StepSize, data: st.DataObject
 ) -> None:
     run = case.run()
-    line = Timeline.of(run.trace, grain)
+    line = Timeline.from_trace(run.trace, grain)
     position = data.draw(st.integers(0, len(line) - 1))
-    playhead = Playhead(place=line.place(position), grain=grain)
+    playhead = PlaybackState(place=line.position_of_step(position), grain=grain)
     seen = resolved(run, View(playhead=playhead))
-    steps = [line.step(place) for place in map(line.place, range(len(line))) if place]
+    steps = [line.step_at(place) for place in map(line.position_of_step, range(len(line))) if place]
     for at in {max(0, position - 1), position, min(position + 1, len(line) - 1)}:
         for stage, row, column in cells(steps[at]):
             leading = (0,) * (len(run.trace.stage(stage).dims) - 2)
@@ -78,11 +78,11 @@ def test_a_cell_is_later_until_its_step_is_shown(
 
 @given(cases(), GRAINS, st.data())
 def test_steps_and_positions_correspond(case: Case, grain: StepSize, data: st.DataObject) -> None:
-    line = Timeline.of(case.trace(), grain)
+    line = Timeline.from_trace(case.trace(), grain)
     position = data.draw(st.integers(0, len(line) + 3))
-    place = line.place(position)
-    assert line.position(place) == min(position, len(line))
-    assert line.nearest(place) == place
+    place = line.position_of_step(position)
+    assert line.step_index(place) == min(position, len(line))
+    assert line.nearest_position(place) == place
 
 
 @given(cases(), GRAINS, st.sampled_from(STAGE_ORDER), st.integers(0, 9), st.integers(0, 9))
@@ -90,13 +90,13 @@ def test_a_missing_position_is_replaced_by_the_nearest_one(
     case: Case, grain: StepSize, stage: str, row: int, column: int
 ) -> None:
     trace = case.trace()
-    line = Timeline.of(trace, grain)
-    found = line.nearest(PlaybackPosition(stage, row, column))
+    line = Timeline.from_trace(trace, grain)
+    found = line.nearest_position(PlaybackPosition(stage, row, column))
     if stage in trace:
         rows, columns = trace.tensor(stage).shape[-2:]
         assert found is not None
         assert found.stage == stage
-        step = line.step(found)
+        step = line.step_at(found)
         assert min(row, rows - 1) in step.rows
         assert min(column, columns - 1) in step.columns
     else:
@@ -107,7 +107,7 @@ def test_a_missing_position_is_replaced_by_the_nearest_one(
 def test_step_sizes_count_stages_rows_or_cells() -> None:
     trace = a_run(d_in=3, d_out=4, heads=2).trace
     rows = [tuple(trace.tensor(name).shape[-2:]) for name in trace.names]
-    counts = {grain: len(Timeline.of(trace, grain)) for grain in StepSize}
+    counts = {grain: len(Timeline.from_trace(trace, grain)) for grain in StepSize}
     assert counts == {
         StepSize.TOUR: sum(row for row, _ in rows),
         StepSize.STAGE: len(rows),
@@ -118,10 +118,10 @@ def test_step_sizes_count_stages_rows_or_cells() -> None:
 
 def test_stages_begin_at_their_first_step() -> None:
     line = timeline(StepSize.CELL)
-    for (stage, *_), start in zip(line.sizes, line.starts, strict=False):
-        assert line.place(start) == PlaybackPosition(stage)
-    assert line.starts[-1] == len(line)
-    assert line.place(len(line)) is None
+    for (stage, *_), start in zip(line.sizes, line.stage_start_indices, strict=False):
+        assert line.position_of_step(start) == PlaybackPosition(stage)
+    assert line.stage_start_indices[-1] == len(line)
+    assert line.position_of_step(len(line)) is None
 
 
 def test_going_back_leads_to_the_start_of_this_stage_and_then_of_the_previous_one() -> None:
@@ -138,9 +138,13 @@ def test_going_back_leads_to_the_start_of_this_stage_and_then_of_the_previous_on
 def test_a_change_of_step_size_stays_in_the_row() -> None:
     trace = a_run().trace
     place = PlaybackPosition("weights", 4, 2)
-    assert Timeline.of(trace, StepSize.CELL).nearest(place) == place
-    assert Timeline.of(trace, StepSize.ROW).nearest(place) == PlaybackPosition("weights", 4)
-    assert Timeline.of(trace, StepSize.STAGE).nearest(place) == PlaybackPosition("weights")
+    assert Timeline.from_trace(trace, StepSize.CELL).nearest_position(place) == place
+    assert Timeline.from_trace(trace, StepSize.ROW).nearest_position(place) == PlaybackPosition(
+        "weights", 4
+    )
+    assert Timeline.from_trace(trace, StepSize.STAGE).nearest_position(place) == PlaybackPosition(
+        "weights"
+    )
 
 
 def test_a_timeline_of_any_size_stores_only_sizes() -> None:
@@ -148,8 +152,8 @@ def test_a_timeline_of_any_size_stores_only_sizes() -> None:
     line = Timeline(sizes, StepSize.CELL)
     last = len(line) - 1
     assert len(line) == len(sizes) * HUGE**2
-    assert line.place(last) == PlaybackPosition(sizes[-1][0], HUGE - 1, HUGE - 1)
-    assert line.position(line.place(last // 2)) == last // 2
+    assert line.position_of_step(last) == PlaybackPosition(sizes[-1][0], HUGE - 1, HUGE - 1)
+    assert line.step_index(line.position_of_step(last // 2)) == last // 2
 
 
 @examples(0.3)
@@ -175,35 +179,35 @@ def test_the_caption_cell_is_the_largest_of_its_step(
 
 @pytest.mark.parametrize("grain", StepSize)
 def test_one_token_and_one_column_have_a_timeline(grain: StepSize) -> None:
-    line = Timeline.of(a_run("word", d_in=1, d_out=1, heads=1).trace, grain)
+    line = Timeline.from_trace(a_run("word", d_in=1, d_out=1, heads=1).trace, grain)
     assert len(line) == len(line.sizes)
 
 
 def test_the_last_step_of_a_missing_stage_is_the_one_before_it() -> None:
     line = timeline()
-    assert line.place(line.last_step_index("masked")) == PlaybackPosition("masked", 5)
-    assert line.place(line.last_step_index("dropped")) == PlaybackPosition("weights", 5)
-    assert line.place(line.last_step_index("zeroed")) == PlaybackPosition("masked", 5)
-    assert line.place(line.last_step_index("output")) == PlaybackPosition("output", 5)
+    assert line.position_of_step(line.last_step_index("masked")) == PlaybackPosition("masked", 5)
+    assert line.position_of_step(line.last_step_index("dropped")) == PlaybackPosition("weights", 5)
+    assert line.position_of_step(line.last_step_index("zeroed")) == PlaybackPosition("masked", 5)
+    assert line.position_of_step(line.last_step_index("output")) == PlaybackPosition("output", 5)
     assert line.last_step_index("embedding") == 0
 
 
 @given(cases())
 def test_every_stage_of_a_tour_has_its_minimum_duration(case: Case) -> None:
-    line = Timeline.of(case.trace(), StepSize.TOUR)
+    line = Timeline.from_trace(case.trace(), StepSize.TOUR)
     stages = [end - start for start, end in itertools.pairwise(line.stage_starts_ms)]
     assert min(stages) >= MIN_TOUR_STAGE_MS - 1e-6
     assert sum(stages) <= max(TOUR_MS, len(stages) * MIN_TOUR_STAGE_MS) + 1e-6
-    durations = [line.duration_ms(position) for position in range(len(line))]
-    assert sum(durations) == pytest.approx(line.start_ms(len(line)))
+    durations = [line.step_duration_ms(position) for position in range(len(line))]
+    assert sum(durations) == pytest.approx(line.step_start_ms(len(line)))
     assert min(durations) > 0
-    shown = {line.place(position).stage for position in range(len(line))}  # type: ignore[union-attr]
+    shown = {line.position_of_step(position).stage for position in range(len(line))}  # type: ignore[union-attr]
     assert shown == {*case.trace().names}
 
 
 def test_scores_weights_and_context_vectors_take_longer_than_other_stages() -> None:
     line = timeline(StepSize.TOUR)
-    assert line.start_ms(len(line)) == pytest.approx(TOUR_MS)
+    assert line.step_start_ms(len(line)) == pytest.approx(TOUR_MS)
     spans = itertools.pairwise(line.stage_starts_ms)
     times = {size[0]: end - start for size, (start, end) in zip(line.sizes, spans, strict=True)}
     assert times["queries"] == times["concat"] == MIN_TOUR_STAGE_MS
@@ -212,8 +216,8 @@ def test_scores_weights_and_context_vectors_take_longer_than_other_stages() -> N
 
 def test_one_row_of_each_stage_takes_most_of_its_time() -> None:
     line = timeline(StepSize.TOUR)
-    for start, end in itertools.pairwise(line.starts):
-        durations = [line.duration_ms(position) for position in range(start, end)]
+    for start, end in itertools.pairwise(line.stage_start_indices):
+        durations = [line.step_duration_ms(position) for position in range(start, end)]
         *quick, full = sorted(durations)
         assert full > sum(quick)
         assert quick == pytest.approx([quick[0]] * len(quick))
@@ -222,35 +226,40 @@ def test_one_row_of_each_stage_takes_most_of_its_time() -> None:
 @given(cases(), GRAINS, st.data())
 def test_position_at_agrees_with_start_ms(case: Case, grain: StepSize, data: st.DataObject) -> None:
     full_row = data.draw(st.none() | st.integers(0, 9))
-    line = Timeline.of(case.trace(), grain, full_row)
+    line = Timeline.from_trace(case.trace(), grain, full_row)
     position = data.draw(st.integers(0, len(line) - 1))
     share = data.draw(st.floats(0, 0.999))
-    time = line.start_ms(position) + share * line.duration_ms(position)
-    assert line.position_at(time) == position
-    assert line.position_at(line.start_ms(len(line))) == len(line)
+    time = line.step_start_ms(position) + share * line.step_duration_ms(position)
+    assert line.step_index_at_time(time) == position
+    assert line.step_index_at_time(line.step_start_ms(len(line))) == len(line)
     if grain in STEP_MS:
-        assert line.duration_ms(position) == pytest.approx(STEP_MS[grain])
+        assert line.step_duration_ms(position) == pytest.approx(STEP_MS[grain])
 
 
 @given(cases(), GRAINS, st.floats(0, 1), st.floats(0, 1))
 def test_a_fraction_of_a_stage_is_one_of_its_steps(
     case: Case, grain: StepSize, share: float, other: float
 ) -> None:
-    line = Timeline.of(case.trace(), grain)
-    for (stage, *_), start, end in zip(line.sizes, line.starts, line.starts[1:], strict=False):
+    line = Timeline.from_trace(case.trace(), grain)
+    for (stage, *_), start, end in zip(
+        line.sizes, line.stage_start_indices, line.stage_start_indices[1:], strict=False
+    ):
         low, high = sorted((share, other))
-        at, later = line.position_within(stage, low), line.position_within(stage, high)
+        at, later = (
+            line.step_index_within_stage(stage, low),
+            line.step_index_within_stage(stage, high),
+        )
         assert start <= at <= later < end
-        assert line.position_within(stage, 0) == start
-        assert line.position_within(stage, 1) == end - 1
+        assert line.step_index_within_stage(stage, 0) == start
+        assert line.step_index_within_stage(stage, 1) == end - 1
 
 
 @pytest.mark.parametrize(("chosen", "full"), [(None, 3), (0, 0), (4, 4), (9, 5)])
 def test_a_tour_describes_the_row_shown_in_full(chosen: int | None, full: int) -> None:
     line = replace(timeline(StepSize.TOUR), full_row=chosen)
     places = [PlaybackPosition("weights", row) for row in range(6)]
-    assert {line.described_place(place) for place in places} == {places[full]}
-    times = [line.duration_ms(line.position(place)) for place in places]
+    assert {line.described_position(place) for place in places} == {places[full]}
+    times = [line.step_duration_ms(line.step_index(place)) for place in places]
     assert max(times) == times[full]
     place = PlaybackPosition("weights", 1)
-    assert timeline(StepSize.ROW).described_place(place) == place
+    assert timeline(StepSize.ROW).described_position(place) == place

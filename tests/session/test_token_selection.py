@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from visualizer.session.token_selection import (
     TokenRole,
     TokenSelection,
-    find_matches,
-    group_adjacent,
-    select_matches,
-    select_next_match,
+    find_matching_tokens,
+    group_adjacent_tokens,
+    select_matching_tokens,
+    select_next_matching_token,
     tokens_between,
 )
 
@@ -30,39 +30,50 @@ def test_a_span_includes_both_ends(start: int, end: int) -> None:
 
 @given(st.frozensets(st.integers(0, 60)))
 def test_ranges_contain_the_same_tokens_and_do_not_touch(tokens: frozenset[int]) -> None:
-    found = group_adjacent(tokens)
+    found = group_adjacent_tokens(tokens)
     assert {token for run in found for token in run} == tokens
     assert all(one.stop < other.start for one, other in pairwise(found))
 
 
 def test_matching_ignores_case() -> None:
-    assert find_matches(LABELS, "the") == (0, 4)
-    assert find_matches(LABELS, "AT") == (1, 2, 5)
-    assert find_matches(LABELS, "θ") == (6,)
-    assert find_matches(LABELS, "dog") == find_matches(LABELS, "") == ()
+    assert find_matching_tokens(LABELS, "the") == (0, 4)
+    assert find_matching_tokens(LABELS, "AT") == (1, 2, 5)
+    assert find_matching_tokens(LABELS, "θ") == (6,)
+    assert find_matching_tokens(LABELS, "dog") == find_matching_tokens(LABELS, "") == ()
 
 
 def test_a_number_selects_a_token() -> None:
-    assert find_matches(LABELS, "#1") == (0,)
-    assert find_matches(LABELS, f"#{len(LABELS)}") == (len(LABELS) - 1,)
-    assert find_matches(LABELS, "#0") == find_matches(LABELS, f"#{len(LABELS) + 1}") == ()
-    assert find_matches(("#", "a#b"), "#") == (0, 1)
+    assert find_matching_tokens(LABELS, "#1") == (0,)
+    assert find_matching_tokens(LABELS, f"#{len(LABELS)}") == (len(LABELS) - 1,)
+    assert (
+        find_matching_tokens(LABELS, "#0")
+        == find_matching_tokens(LABELS, f"#{len(LABELS) + 1}")
+        == ()
+    )
+    assert find_matching_tokens(("#", "a#b"), "#") == (0, 1)
 
 
 def test_matches_are_selected_and_then_visited_one_by_one() -> None:
-    look = select_matches(TokenSelection(role=TokenRole.KEY), LABELS, "at")
+    look = select_matching_tokens(TokenSelection(role=TokenRole.KEY), LABELS, "at")
     assert look == TokenSelection(frozenset({1, 2, 5}), TokenRole.KEY, "at")
     visited = []
     for _ in range(4):
-        look = select_next_match(look, LABELS, 1)
+        look = select_next_matching_token(look, LABELS, 1)
         visited.append(set(look.chosen))
     assert visited == [{1}, {2}, {5}, {1}]
-    assert select_next_match(look, LABELS, -1).chosen == {5}
-    assert select_next_match(select_matches(look, LABELS, "at"), LABELS, -1).chosen == {5}
+    assert select_next_matching_token(look, LABELS, -1).chosen == {5}
+    assert select_next_matching_token(
+        select_matching_tokens(look, LABELS, "at"), LABELS, -1
+    ).chosen == {5}
 
 
 def test_ending_a_search_keeps_the_selection() -> None:
-    look = select_next_match(select_matches(TokenSelection(), LABELS, "mat"), LABELS, 1)
-    assert select_matches(look, LABELS, "") == TokenSelection(frozenset({5}))
-    nothing = select_matches(look, LABELS, "dog")
-    assert (nothing.chosen, select_next_match(nothing, LABELS, 1)) == (frozenset(), nothing)
+    look = select_next_matching_token(
+        select_matching_tokens(TokenSelection(), LABELS, "mat"), LABELS, 1
+    )
+    assert select_matching_tokens(look, LABELS, "") == TokenSelection(frozenset({5}))
+    nothing = select_matching_tokens(look, LABELS, "dog")
+    assert (nothing.chosen, select_next_matching_token(nothing, LABELS, 1)) == (
+        frozenset(),
+        nothing,
+    )

@@ -76,9 +76,11 @@ def test_the_data_of_an_overview_is_prefetched() -> None:
     computed = a_run(" ".join(f"w{at}" for at in range(1000)), heads=1, d_in=2, d_out=2)
     view, then = View(), View(zoom=ZoomRange(range(900), range(900)))
     warm(computed, view)
-    before = [computed.trace.cached_stage(name).cached_keys for name in ("scores", "weights")]
+    before = [
+        computed.trace.cached_stage_tensor(name).cached_keys for name in ("scores", "weights")
+    ]
     warm(computed, then)
-    after = [computed.trace.cached_stage(name).cached_keys for name in ("scores", "weights")]
+    after = [computed.trace.cached_stage_tensor(name).cached_keys for name in ("scores", "weights")]
     assert before != after
     assert needs(computed, view) != needs(computed, then)
 

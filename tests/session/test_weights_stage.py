@@ -10,14 +10,14 @@ import pytest
 from tests.support.screens import present, resolved
 from tests.support.small_runs import a_run
 from visualizer.attention.display_transforms import HeadAggregate
-from visualizer.attention.spec import BooleanMatrix, MaskRoute
+from visualizer.attention.spec import BooleanMatrix, MaskPlacement
 from visualizer.explanations.explain import describe_step
 from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.features.head_scatter.presenter import SCATTER_PANEL, present_scatter
-from visualizer.features.head_table.presenter import HEADS_PANEL, present_heads
-from visualizer.features.layer_overview.presenter import present_layers
+from visualizer.features.head_table.presenter import HEADS_PANEL, present_head_table
+from visualizer.features.layer_overview.presenter import present_layer_overview
 from visualizer.features.line_view.presenter import LINES_PANEL
-from visualizer.features.token_strip.presenter import TOKENS_PANEL, cell_of_token
+from visualizer.features.token_strip.presenter import TOKENS_PANEL, hovered_cell_of_token
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.timeline import Step
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.session.screen import Screen
 
-KEPT = BooleanMatrix.of(np.tri(6)[::-1])
+KEPT = BooleanMatrix.from_array(np.tri(6)[::-1])
 PLACE = (0, 4, 1)
 SIDES = {"weights": "before dropout", "dropped": "after dropout"}
 
@@ -57,9 +57,9 @@ def test_the_tokens_and_the_pane_show_the_same_number_as_the_cell(stage: str, fi
     assert panel.value == f"{number:.4f}"
     assert weights.plain_sentence.endswith(SIDES[stage])
     assert weights.qualifier == SIDES[stage]
-    assert "dropout" in panel.plain.lower()
-    assert ("before" in panel.plain.lower()) == (stage == "weights")
-    assert panel.plain in describe_current_cell(screen)
+    assert "dropout" in panel.plain_text.lower()
+    assert ("before" in panel.plain_text.lower()) == (stage == "weights")
+    assert panel.plain_text in describe_current_cell(screen)
     lines = screen.panel(LINES_PANEL)
     assert lines
     assert any(SIDES[lines.stage] in note for note in lines.notes)
@@ -72,7 +72,7 @@ def test_without_a_weight_cell_weights_after_dropout_are_used_if_shown() -> None
     run, cell = dropping_run(), Cell("scores", PLACE)
     assert resolved(run, View(hovered=cell)).weights_stage(cell) == "dropped"
     assert resolved(run, View(stages=frozenset({"weights"}))).weights_stage(None) == "weights"
-    found = cell_of_token(resolved(run, View(pinned=Cell("weights", PLACE))), 3)
+    found = hovered_cell_of_token(resolved(run, View(pinned=Cell("weights", PLACE))), 3)
     assert found
     assert found.stage == "weights"
 
@@ -83,7 +83,7 @@ def test_aggregated_heads_name_the_stage(fold: HeadAggregate, stage: str) -> Non
     cell = Cell(stage, PLACE[1:], fold)
     panel = screen_of(dropping_run(), hovered=cell, folds=frozenset({fold})).panel(CELL_PANEL)
     assert panel
-    assert SIDES[stage] in panel.plain
+    assert SIDES[stage] in panel.plain_text
 
 
 def test_captions_of_steps_name_the_stage() -> None:
@@ -98,13 +98,13 @@ def test_captions_of_steps_name_the_stage() -> None:
 def test_head_measures_use_weights_before_dropout_and_state_it() -> None:
     shown = resolved(dropping_run("a b a b a b"), View())
     heads, scatter, layers = (
-        present_heads(shown, None),
+        present_head_table(shown, None),
         present_scatter(shown),
-        present_layers(shown, None),
+        present_layer_overview(shown, None),
     )
     assert heads
     assert "before dropout" in heads.summary
-    assert "before dropout" in scatter.describe(scatter.places[0])
+    assert "before dropout" in scatter.describe_head(scatter.plotted_heads[0])
     assert "before dropout" in layers.note
 
 
@@ -118,7 +118,7 @@ def test_panes_name_the_stage_if_dropout_is_on() -> None:
     before = screen_of(without, **shown)
     run = a_run(words, previous=without, dropout=0.5, own_kept=KEPT)
     # The weights are reused.
-    assert run.trace.cached_stage("weights") is without.trace.cached_stage("weights")
+    assert run.trace.cached_stage_tensor("weights") is without.trace.cached_stage_tensor("weights")
     after = present(Document(), View(**shown), run, None, False, before)
     lines, scatter, heads = (
         after.panel(LINES_PANEL),
@@ -134,10 +134,10 @@ def test_panes_name_the_stage_if_dropout_is_on() -> None:
 
 @pytest.mark.parametrize("stage", ["unmasked", "zeroed", "weights"])
 def test_weights_around_the_mask_name_it(stage: str) -> None:
-    run = a_run(route=MaskRoute.AFTER_RENORMALISED)
+    run = a_run(route=MaskPlacement.AFTER_RENORMALISED)
     panel = screen_of(run, hovered=Cell(stage, PLACE)).panel(CELL_PANEL)
     assert panel
-    assert ("before" in panel.plain.lower()) == (stage != "weights")
+    assert ("before" in panel.plain_text.lower()) == (stage != "weights")
 
 
 def test_with_one_weights_stage_nothing_is_added() -> None:
@@ -151,7 +151,7 @@ def test_with_one_weights_stage_nothing_is_added() -> None:
     assert panel
     assert lines
     shown = [
-        panel.plain,
+        panel.plain_text,
         weights.weights.plain_sentence,
         *lines.notes,
         screen.panel(STATUS_PANEL).facts,

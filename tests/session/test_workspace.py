@@ -13,7 +13,7 @@ from shiboken6 import isValid
 from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand
 from visualizer import app
 from visualizer.attention import custom_weights
-from visualizer.attention.remote_numbers import report_arrival
+from visualizer.attention.remote_numbers import notify_arrival_listeners
 from visualizer.attention.spec import PROJECTION_LAYERS, NumberMatrix
 from visualizer.documents.document_file import SavedDocument
 from visualizer.errors import MEMORY_ERROR, InputError
@@ -153,7 +153,7 @@ def test_an_opened_model_is_kept_until_it_has_run(
     hand.sentence.selectAll()
     hand.compose("first")
     qtbot.waitUntil(lambda: len(gate.asked) == 2)
-    gated.workspace.show_document(Document(text="second"), gated.workspace.wanted, model)
+    gated.workspace.show_document(Document(text="second"), gated.workspace.requested_view, model)
     del model
     gate.let_through()
     hand.until(lambda: hand.chips == ("first",))
@@ -261,9 +261,9 @@ def test_an_accepted_value_removes_the_error_of_its_own_setting(window: MainWind
     workspace = window.workspace
     workspace.show_error(InputError("text", "It is too long."))
     assert workspace.input_error is not None
-    workspace.set("seed", 7)
+    workspace.change_setting("seed", 7)
     assert workspace.input_error is not None
-    workspace.set("text", workspace.document.text)
+    workspace.change_setting("text", workspace.document.text)
     assert workspace.input_error is None
 
 
@@ -271,7 +271,7 @@ def test_a_value_that_resolves_an_error_is_not_overwritten(window: MainWindow) -
     workspace, shown = window.workspace, []
     workspace.show_error(InputError("text", "It is too long."))
     workspace.changed.connect(lambda: shown.append(workspace.screen.document.text))
-    workspace.set("text", "a b")
+    workspace.change_setting("text", "a b")
     assert set(shown) == {"a b"}
     assert workspace.input_error is None
 
@@ -303,7 +303,7 @@ def test_closing_does_not_wait_and_starts_no_computation(
     qtbot.waitUntil(lambda: len(gate.asked) == 2)
     hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
     worker, shown = gated.workspace.requests.worker, gated.workspace.run
-    gated.controllers.document_controller.abandon()
+    gated.controllers.document_controller.discard_unsaved_changes()
     assert gated.close()
     assert not gated.isVisible()
     assert worker.isRunning()
@@ -343,7 +343,7 @@ def test_a_prefetch_for_an_outdated_view_is_not_shown(gated: MainWindow, qtbot: 
     gated.workspace.changed.connect(lambda: seen.add(gated.workspace.view.stages))
     gated.workspace.toggle_stage("masked")
     # The data of the stage must be prefetched first.
-    assert gated.workspace.wanted != gated.workspace.view
+    assert gated.workspace.requested_view != gated.workspace.view
     gated.workspace.toggle_stage("masked")
     hand.until(lambda: not gated.workspace.is_working)
     assert seen == {before}
@@ -379,9 +379,9 @@ def test_custom_weights_are_kept_only_if_they_fit_the_module(
     hand = Hand(qtbot, gated)
     keep = gated.actions_.by_id["workspace.keep_weights"]
     assert keep.isEnabled()
-    gated.workspace.set("d_in", 5)
+    gated.workspace.change_setting("d_in", 5)
     assert not keep.isEnabled()
-    gated.controllers.setup_controller.keep_weights()
+    gated.controllers.setup_controller.toggle_fixed_weights()
     assert not gated.workspace.document.spec.own_weights
     gate.open()
     hand.settle()
@@ -399,7 +399,7 @@ def test_custom_weights_are_kept_only_if_they_fit_the_module(
     own: dict[str, NumberMatrix] = dict(gated.workspace.document.spec.own_weights)
     run = gated.workspace.run
     assert run
-    assert pytest.approx(own["W_query"].array()) == run.trace.read("W_query.weight").T
+    assert pytest.approx(own["W_query"].to_array()) == run.trace.read("W_query.weight").T
     assert context.shape == run.trace.read("context").shape
     assert keep.isChecked()
     hand.press(Qt.Key.Key_K)
@@ -418,7 +418,7 @@ def test_weights_that_are_too_large_are_not_kept_and_a_message_is_shown(
         == "There are 22 weights; at most 10 can be saved. Use smaller sizes."
     )
     gate.open()
-    gated.workspace.set("seed", 7)
+    gated.workspace.change_setting("seed", 7)
     hand.settle()
     assert hand.problem("own_weights") == ""
 
@@ -432,5 +432,5 @@ def test_values_can_arrive_after_the_window_was_closed(
     workspace = window.workspace
     window.close()
     qtbot.waitUntil(lambda: not isValid(workspace))
-    report_arrival()  # this has no effect and raises no error
+    notify_arrival_listeners()  # this has no effect and raises no error
     assert not windows.all

@@ -12,9 +12,9 @@ from visualizer.session.zoom_ranges import (
     MIN_VISIBLE_TOKENS,
     ZoomRange,
     clamp_zoom,
-    row_role,
+    pan_to_show,
+    row_token_role,
     zoom_by,
-    zoom_to_show,
 )
 
 FACTORS = st.sampled_from([1.01, 1.25, 1.5, 2.0, 10.0])
@@ -164,7 +164,7 @@ def test_each_axis_is_zoomed_by_its_own_length(
     for _ in range(steps):
         zoom = zoom_by(zoom, lengths, factor, (queries / 2, keys / 2))
     assert clamp_zoom(zoom, lengths) == zoom
-    seen = zoom or ZoomRange.whole_area(lengths)
+    seen = zoom or ZoomRange.full_range(lengths)
     for span, count in zip((seen.queries, seen.keys), lengths, strict=True):
         assert within(count, span)
         assert len(span) <= max(min(MIN_VISIBLE_TOKENS, count), count / factor**steps + 1)
@@ -188,14 +188,14 @@ def test_a_cell_to_show_is_in_its_panel(stage: str) -> None:
     row = SEVEN.trace.stage(stage)
     zoom = ZoomRange(range(2, 4), range(3, 6))
     for place in places(SEVEN, stage):
-        seen = zoom_to_show(zoom, (7, 7), row, *place[-2:])
+        seen = pan_to_show(zoom, (7, 7), row, *place[-2:])
         assert seen
-        rows, columns = seen.of(row)
+        rows, columns = seen.visible_ranges(row)
         assert place[-2] in rows
         assert columns is None or place[-1] in columns
-        other = replace(seen, queries=zoom.queries) if row_role(stage) == "key" else seen
+        other = replace(seen, queries=zoom.queries) if row_token_role(stage) == "key" else seen
         assert other == seen  # stages whose rows are keys do not move the queries
-    assert zoom_to_show(None, (7, 7), row, 0, 0) is None
+    assert pan_to_show(None, (7, 7), row, 0, 0) is None
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_cell_to_show_is_in_its_panel(stage: str) -> None:
 )
 def test_rows_that_are_not_queries_are_keys(stage: str, rows: range, columns: range | None) -> None:
     zoom = ZoomRange(range(1, 3), range(4, 6))
-    assert zoom.of(a_run().trace.stage(stage)) == (rows, columns)
+    assert zoom.visible_ranges(a_run().trace.stage(stage)) == (rows, columns)
 
 
 @given(zooms(), st.integers(1, 80), st.integers(-90, 90), st.integers(0, 79))

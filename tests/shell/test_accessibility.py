@@ -131,7 +131,7 @@ def _derived(kind: type) -> Iterator[type]:
 
 
 def test_screen_readers_get_the_role_of_a_class(hand: Hand) -> None:
-    hand.window.controllers.export_controller.export()
+    hand.window.controllers.export_controller.open_export_dialog()
     hand.until(lambda: hand.window.controllers.export_controller.dialog is not None)
     lab = LabWindow(("never started",))
     hand.qtbot.addWidget(lab)
@@ -178,7 +178,7 @@ def test_values_of_playback(viewer: Viewer) -> None:
 
 
 def test_values_of_a_lesson(hand: Hand) -> None:
-    hand.window.controllers.lesson_controller.open(0)
+    hand.window.controllers.lesson_controller.open_lesson(0)
     hand.settle()
     panel = hand.window.workspace.screen.panel(LESSON_PANEL)
     assert panel is not None
@@ -190,15 +190,15 @@ def test_progress_says_that_numbers_are_on_their_way(qtbot: QtBot) -> None:
     accessibility.install_accessible_interface()
     progress = ProgressLine()
     qtbot.addWidget(progress)
-    progress.show_working(True, LIGHT)
+    progress.set_progress(True, LIGHT)
     qtbot.waitUntil(lambda: heard(progress).value == "Computing…")
     progress.resize(40, 2)
-    progress.show_working(True, LIGHT, 0.25, "Reading 8 tokens … 25%")
+    progress.set_progress(True, LIGHT, 0.25, "Reading 8 tokens … 25%")
     assert heard(progress).value == "Reading 8 tokens … 25%"
     row = progress.grab().toImage()
     accent = [row.pixelColor(at, 0).name() == LIGHT.accent.lower() for at in range(40)]
     assert accent == [True] * 10 + [False] * 30
-    progress.show_working(False, LIGHT)
+    progress.set_progress(False, LIGHT)
     assert heard(progress).value == "Up to date"
 
 
@@ -268,7 +268,7 @@ def test_errors_are_announced_once(hand: Hand, announced: list[str]) -> None:
     assert len(set(announced)) == len(announced)
     assert "dropout rate must be" in announced[-1]
     before = list(announced)
-    hand.window.set_scheme("dark")  # updated, but not announced again
+    hand.window.set_colour_scheme("dark")  # updated, but not announced again
     assert announced == before
 
 

@@ -81,7 +81,7 @@ def test_without_the_output_projection_the_heads_are_added_as_they_are(hand: Han
     hand.window.settings_bar.open_other_settings()
     a_block(hand)
     box = hand.find(QCheckBox, "output_projection QCheckBox")
-    hand.window.settings_bar.reveal(box)
+    hand.window.settings_bar.reveal_control(box)
     hand.click(box, box.rect().center() - box.rect().center() / 2)
     hand.settle()
     run = hand.window.workspace.run
@@ -99,7 +99,7 @@ def test_every_step_is_reported_with_its_numbers(hand: Hand) -> None:
     playback, told = hand.window.controllers.playback_controller, []
     for stage in ("residual", "normed", "attended", "normed_attended", "hidden", "result"):
         playback.seek_stage(stage)
-        playback.step(1)
+        playback.step_by(1)
         hand.settle()
         told.append(hand.window.playback_bar.caption.text())
     assert "is unchanged" in told[0]
@@ -111,7 +111,7 @@ def test_every_step_is_reported_with_its_numbers(hand: Hand) -> None:
 
 def test_a_cell_of_it_is_explained_by_its_weights(hand: Hand) -> None:
     a_block(hand)
-    hand.window.controllers.cell_selection_controller.pin(Cell("up", (2, 3)))
+    hand.window.controllers.cell_selection_controller.pin_cell(Cell("up", (2, 3)))
     hand.settle()
     assert "times the weights of linear1 for output 4, plus a bias" in hand.said
     assert "up" in hand.stages
@@ -119,7 +119,7 @@ def test_a_cell_of_it_is_explained_by_its_weights(hand: Hand) -> None:
 
 def test_it_is_saved_and_opened_and_undone(hand: Hand, tmp_path: Path) -> None:
     a_block(hand, "6")
-    hand.window.workspace.set("activation", Activation.GELU)
+    hand.window.workspace.change_setting("activation", Activation.GELU)
     hand.settle()
     assert hand.window.workspace.run
     result = hand.window.workspace.run.trace.read("result")
@@ -131,5 +131,5 @@ def test_it_is_saved_and_opened_and_undone(hand: Hand, tmp_path: Path) -> None:
     for _ in range(3):
         hand.press(Qt.Key.Key_Z)
     hand.settle()
-    assert not hand.window.workspace.document.spec.has_block
+    assert not hand.window.workspace.document.spec.has_transformer_block
     assert "residual" not in stages_offered(hand.window)

@@ -38,7 +38,7 @@ def opened(hand: Hand) -> Opened:
     """Return a function that opens captured attention."""
 
     def open_(array: np.ndarray) -> Hand:
-        hand.show_document(Document(captured=CapturedAttention.of("attn.npz", array)))
+        hand.show_document(Document(captured=CapturedAttention.from_array("attn.npz", array)))
         return hand
 
     return open_
@@ -223,7 +223,7 @@ def test_weights_of_a_module_are_opened_and_computed_with(hand: Hand, tmp_path: 
     change = file_opening.read_file(tmp_path / "a.pt", workspace.document)
     assert isinstance(change, DocumentChange)
     assert change.notice == "Causal attention, 3 → 4."
-    workspace.show_document(change.document, workspace.wanted)
+    workspace.show_document(change.document, workspace.requested_view)
     hand.settle()
     run = workspace.run
     assert run
@@ -242,7 +242,7 @@ def test_a_file_is_opened_and_shown(hand: Hand, tmp_path: Path) -> None:
     change = file_opening.read_file(tmp_path / "a.npz", workspace.document)
     assert isinstance(change, DocumentChange)
     assert change.notice == ""
-    workspace.show_document(change.document, workspace.wanted)
+    workspace.show_document(change.document, workspace.requested_view)
     hand.settle()
     panel = hand.panel("weights", 1)
     np.testing.assert_array_equal(panel.values, array[0, 1])

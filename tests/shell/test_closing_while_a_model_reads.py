@@ -38,7 +38,7 @@ def test_closing_ends_the_reading(model_window: Hand, monkeypatch: pytest.Monkey
     hand.until(lambda: held.calls == held.at)
     window.actions_.by_id["attribution.toggle_ablations"].trigger()
     assert questions.is_working
-    window.controllers.document_controller.abandon()
+    window.controllers.document_controller.discard_unsaved_changes()
     window.close()
     assert held.calls == held.at
     assert not window.isVisible()
@@ -46,10 +46,10 @@ def test_closing_ends_the_reading(model_window: Hand, monkeypatch: pytest.Monkey
 
 def test_no_pane_is_opened_once_the_window_is_closed(hand: Hand, tiny_model_folder: Path) -> None:
     window = hand.window
-    window.controllers.document_controller.abandon()
+    window.controllers.document_controller.discard_unsaved_changes()
 
     def close() -> None:
-        window.controllers.document_controller.abandon()
+        window.controllers.document_controller.discard_unsaved_changes()
         window.close()
 
     seen = window.docks.by_id["Next token"].visibilityChanged

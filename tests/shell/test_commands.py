@@ -24,7 +24,7 @@ from visualizer.session.view_options import (
     ColourCurve,
     ColourLimits,
     ColourMapKind,
-    maps_of_kind,
+    colour_maps_of_kind,
 )
 from visualizer.shell.commands import COMMANDS, WIDGET_SHORTCUTS, list_shortcuts
 from visualizer.shell.pane_table import PANES
@@ -99,7 +99,7 @@ def every_action(window: MainWindow) -> list[QAction]:
 
 
 def test_python_learns_of_the_end_of_all_that_menus_are_made_of(window: MainWindow) -> None:
-    window.controllers.lesson_controller.load()
+    window.controllers.lesson_controller.load_lesson_menu()
     made: list[QObject] = [window.menuBar(), window.statusBar(), *window.actions_.menus.values()]
     for menu in window.actions_.menus.values():
         made += [action for action in menu.actions() if action.menu() is None]
@@ -264,7 +264,7 @@ def test_every_setting_by_keyboard(hand: Hand) -> None:
 
 def in_turn(kind: ColourMapKind) -> list[ColourMap]:
     """Return the maps of a kind, the default last, so that every shortcut changes the map."""
-    usual, *others = maps_of_kind(kind)
+    usual, *others = colour_maps_of_kind(kind)
     return [*others, usual]
 
 

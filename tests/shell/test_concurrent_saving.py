@@ -97,8 +97,8 @@ def hold_a_save(hand: Hand, path: Path, monkeypatch: pytest.MonkeyPatch) -> Slow
 
 
 def open_a_lesson(hand: Hand) -> None:
-    hand.window.controllers.lesson_controller.load()
-    hand.window.controllers.lesson_controller.open(1)
+    hand.window.controllers.lesson_controller.load_lesson_menu()
+    hand.window.controllers.lesson_controller.open_lesson(1)
     hand.settle()
 
 
@@ -278,7 +278,7 @@ def waiting(
     gate.let_through()
     hand = Hand(qtbot, open_window())
     hand.settle()
-    hand.window.controllers.document_controller.toggle_numbers()
+    hand.window.controllers.document_controller.toggle_saving_numbers()
     save_as(hand, tmp_path / "mine")
     hand.activate()
     hand.press(Qt.Key.Key_M)
@@ -299,8 +299,8 @@ def test_numbers_that_are_on_their_way_are_waited_for(
 def test_numbers_that_a_lesson_comes_before_are_said_not_to_be_in_the_file(
     waiting: Hand, gate: Gate, tmp_path: Path
 ) -> None:
-    waiting.window.controllers.lesson_controller.load()
-    waiting.window.controllers.lesson_controller.open(1)
+    waiting.window.controllers.lesson_controller.load_lesson_menu()
+    waiting.window.controllers.lesson_controller.open_lesson(1)
     gate.open()
     at_rest(waiting)
     assert waiting.window.statusBar().currentMessage().endswith(NUMBERS_LATE_NOTICE)
@@ -315,7 +315,7 @@ def test_numbers_that_a_lesson_comes_before_are_said_not_to_be_in_the_file(
 def test_all_files_that_are_dropped_are_opened(
     windows: WindowManager, tmp_path: Path, qtbot: QtBot
 ) -> None:
-    hand = Hand(qtbot, windows.open(Document()))
+    hand = Hand(qtbot, windows.open_window(Document()))
     hand.until(lambda: hand.window.workspace.run is not None)
     texts = ("one", "two")
     drop(
@@ -337,10 +337,10 @@ def test_typing_before_the_numbers_of_a_document_keeps_how_it_is_viewed(
     hand.window.controllers.document_controller.open(path)
     at_rest(hand)
     hand.until(lambda: hand.window.workspace.document.text == "one two three")
-    hand.window.workspace.set("causal", False)
+    hand.window.workspace.change_setting("causal", False)
     gate.open()
     hand.settle()
-    assert hand.window.workspace.wanted.pinned == LOOKED.pinned
+    assert hand.window.workspace.requested_view.pinned == LOOKED.pinned
 
 
 @pytest.mark.parametrize("is_refused", [True, False])
@@ -352,7 +352,9 @@ def test_a_document_that_is_saved_before_its_numbers_are_there_keeps_its_view(
     is_refused: bool,
 ) -> None:
     document = Document(text="one two three")
-    document = document.set("heads", 3).set("d_out", 4) if is_refused else document
+    document = (
+        document.with_setting("heads", 3).with_setting("d_out", 4) if is_refused else document
+    )
     path = written(tmp_path / f"a{DOCUMENT_SUFFIX}", document, LOOKED)
     gate.let_through()
     hand = Hand(qtbot, open_window())
@@ -371,10 +373,10 @@ def test_a_document_that_is_saved_before_its_numbers_are_there_keeps_its_view(
 
 
 def test_quitting_asks_one_window_after_the_other(windows: WindowManager, qtbot: QtBot) -> None:
-    made = [windows.open(Document()) for _ in range(3)]
+    made = [windows.open_window(Document()) for _ in range(3)]
     qtbot.waitUntil(lambda: all(window.workspace.run for window in made))
     for window in made[:2]:
-        window.workspace.set("causal", False)
+        window.workspace.change_setting("causal", False)
     made[2].controllers.document_controller.quit()
     answer(Hand(qtbot, made[0]), "Don’t save")
     assert windows.all == made[1:]
@@ -386,7 +388,7 @@ def test_a_file_is_open_in_one_window_only(
     windows: WindowManager, tmp_path: Path, qtbot: QtBot
 ) -> None:
     path = written(tmp_path / f"a{DOCUMENT_SUFFIX}", Document(text="only here"))
-    first, second = (Hand(qtbot, windows.open(Document())) for _ in range(2))
+    first, second = (Hand(qtbot, windows.open_window(Document())) for _ in range(2))
     first.window.controllers.document_controller.open(path)
     first.until(lambda: first.chips == ("only", "here"))
     second.window.controllers.document_controller.open(tmp_path / "." / path.name)
@@ -412,7 +414,10 @@ def test_slow_autosaves_are_less_frequent(hand: Hand, monkeypatch: pytest.Monkey
     monkeypatch.setattr(document_recovery, "perf_counter", lambda: next(times))
     change(hand)
     hand.until(
-        lambda: hand.window.controllers.document_controller.autosave_controller.pause_ms == 60_000
+        lambda: (
+            hand.window.controllers.document_controller.autosave_controller.autosave_delay_ms
+            == 60_000
+        )
     )
     assert list(recovery().glob("*.recovery"))
 
@@ -420,10 +425,10 @@ def test_slow_autosaves_are_less_frequent(hand: Hand, monkeypatch: pytest.Monkey
 def test_a_recovery_file_is_kept_until_the_next_autosave(
     windows: WindowManager, crashed: Document, qtbot: QtBot
 ) -> None:
-    hand = Hand(qtbot, windows.open(Document()))
+    hand = Hand(qtbot, windows.open_window(Document()))
     hand.until(lambda: hand.window.workspace.run is not None)
     (left,) = find_crash_recovery_files(recovery())
-    hand.window.controllers.recovery_prompt.offer([left])
+    hand.window.controllers.recovery_prompt.ask_to_recover([left])
     answer(hand, "Recover")
     assert left.file.exists()
     hand.until(lambda: not left.file.exists())
@@ -435,12 +440,12 @@ def test_a_recovery_file_is_kept_until_the_next_autosave(
 def test_a_recovered_document_keeps_the_path_of_its_file(
     windows: WindowManager, crashed: Document, tmp_path: Path, qtbot: QtBot
 ) -> None:
-    hand = Hand(qtbot, windows.open(Document()))
+    hand = Hand(qtbot, windows.open_window(Document()))
     hand.window.controllers.document_controller.open(
         written(tmp_path / f"old{DOCUMENT_SUFFIX}", Document(text="as it was"))
     )
     hand.until(lambda: hand.chips == ("as", "it", "was"))
-    hand.window.controllers.recovery_prompt.offer(find_crash_recovery_files(recovery()))
+    hand.window.controllers.recovery_prompt.ask_to_recover(find_crash_recovery_files(recovery()))
     answer(hand, "Recover")
     hand.until(lambda: hand.chips == ("what", "was", "lost"))
     assert windows.all == [hand.window]

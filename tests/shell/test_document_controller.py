@@ -21,7 +21,7 @@ from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand, name_f
 from visualizer import app
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.mechanisms import mechanism_of
-from visualizer.attention.model_reading import ModelReading
+from visualizer.attention.model_forward_pass import ModelForwardPass
 from visualizer.cli.document_options import build_document
 from visualizer.cli.options import create_parser
 from visualizer.documents import recovery_file
@@ -174,10 +174,10 @@ def test_saved_documents_are_restored(
 def test_numbers_that_a_server_does_not_give_any_more_are_not_in_the_file(
     is_given: bool, tmp_path: Path
 ) -> None:
-    numbers = CapturedAttention.of("own", np.eye(2)[None, None], ("a", "b"), ("a", "b"))
+    numbers = CapturedAttention.from_array("own", np.eye(2)[None, None], ("a", "b"), ("a", "b"))
     document = replace(Document(), model=ModelSource("attention://a:1", "own", 64 * "0"))
     made_of = (document.model, document.text, document.spec.device, document.spec.dtype)
-    reading = ModelReading(
+    reading = ModelForwardPass(
         made_of, (0,), {}, {}, True, (), "", None, None,
         fetch_captured=lambda: numbers if is_given else None,
     )  # fmt: skip
@@ -256,8 +256,8 @@ def test_a_lesson_is_not_written_over_the_file_that_was_open(hand: Hand, tmp_pat
     save_as(hand, tmp_path / "mine")
     own = hand.window.workspace.document
     hand.activate()
-    hand.window.controllers.lesson_controller.load()
-    hand.window.controllers.lesson_controller.open(1)
+    hand.window.controllers.lesson_controller.load_lesson_menu()
+    hand.window.controllers.lesson_controller.open_lesson(1)
     hand.settle()
     hand.press(Qt.Key.Key_S)
     hand.until(lambda: bool(asked(hand)))
@@ -280,14 +280,14 @@ def assert_asks_before_replacing(hand: Hand, path: Path, typed: Path) -> None:
 def test_a_copied_lesson_replaces_no_file_without_a_question(hand: Hand, tmp_path: Path) -> None:
     path = tmp_path / f"report.v2{DOCUMENT_SUFFIX}"
     save_as(hand, path)
-    hand.window.controllers.lesson_controller.load()
-    hand.window.controllers.lesson_controller.open(1)
+    hand.window.controllers.lesson_controller.load_lesson_menu()
+    hand.window.controllers.lesson_controller.open_lesson(1)
     hand.settle()
     assert_asks_before_replacing(hand, path, tmp_path / "report.v2")
 
 
 def test_reading_a_lesson_leaves_nothing_to_be_saved(hand: Hand) -> None:
-    hand.window.controllers.lesson_controller.open(2)
+    hand.window.controllers.lesson_controller.open_lesson(2)
     hand.settle()
     assert not hand.window.isWindowModified()
     hand.window.close()
@@ -297,7 +297,7 @@ def test_reading_a_lesson_leaves_nothing_to_be_saved(hand: Hand) -> None:
 def test_the_user_is_asked_about_changes_before_a_lesson(hand: Hand, tmp_path: Path) -> None:
     hand.type_sentence("my own words")
     hand.settle()
-    hand.window.controllers.lesson_controller.open(2)
+    hand.window.controllers.lesson_controller.open_lesson(2)
     hand.settle()
     hand.window.close()
     answer(hand, "Save")
@@ -365,7 +365,10 @@ def test_a_setting_that_no_control_makes_is_rejected(
     hand: Hand, name: str, value: float, label: str, tmp_path: Path
 ) -> None:
     board = hand.shown
-    drop(hand, of_files(written(tmp_path / f"a{DOCUMENT_SUFFIX}", Document().set(name, value))))
+    drop(
+        hand,
+        of_files(written(tmp_path / f"a{DOCUMENT_SUFFIX}", Document().with_setting(name, value))),
+    )
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
     assert f"“a{DOCUMENT_SUFFIX}” contains an invalid value: “{label}" in box.text()
@@ -583,7 +586,7 @@ def test_errors_when_reverting_are_reported(hand: Hand, tmp_path: Path) -> None:
 def test_a_page_of_a_lesson_is_not_reverted(hand: Hand, tmp_path: Path) -> None:
     save_as(hand, tmp_path / f"a{DOCUMENT_SUFFIX}")
     retype(hand, "changed here")
-    hand.window.controllers.lesson_controller.open(2)
+    hand.window.controllers.lesson_controller.open_lesson(2)
     hand.settle()
     assert not hand.window.actions_.by_id["document.revert"].isEnabled()
 
@@ -865,9 +868,9 @@ def test_text_typed_while_a_file_is_read_is_kept(
 def test_a_window_continues_while_what_a_crash_left_is_read(
     windows: WindowManager, crashed: Document, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
-    hand = Hand(qtbot, windows.open(Document()))
+    hand = Hand(qtbot, windows.open_window(Document()))
     (left,) = find_crash_recovery_files(recovery())
-    hand.window.controllers.recovery_prompt.offer([left])
+    hand.window.controllers.recovery_prompt.ask_to_recover([left])
     hand.until(lambda: bool(hand.boxes()))
     begun, goes_on, read = Event(), Event(), CrashRecoveryFile.read
 
@@ -892,7 +895,7 @@ def test_a_window_continues_while_what_a_crash_left_is_read(
 def test_documents_larger_than_memory_are_reported_and_others_open(
     windows: WindowManager, crashed: Document, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
-    hand = Hand(qtbot, windows.open(Document()))
+    hand = Hand(qtbot, windows.open_window(Document()))
     (left,) = find_crash_recovery_files(recovery())
     large = recovery() / "large.recovery"
 
@@ -902,7 +905,7 @@ def test_documents_larger_than_memory_are_reported_and_others_open(
         return path.open("rb")
 
     monkeypatch.setattr(recovery_file, "open_regular_file", opened)
-    hand.window.controllers.recovery_prompt.offer([replace(left, file=large), left])
+    hand.window.controllers.recovery_prompt.ask_to_recover([replace(left, file=large), left])
     answer(hand, "Recover")
     hand.until(lambda: hand.window.workspace.document == crashed)
     (box,) = hand.boxes()
@@ -913,14 +916,14 @@ def test_documents_larger_than_memory_are_reported_and_others_open(
 def test_a_document_without_a_new_name_is_offered_at_the_next_start(
     windows: WindowManager, crashed: Document, monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
-    hand = Hand(qtbot, windows.open(Document()))
+    hand = Hand(qtbot, windows.open_window(Document()))
 
     def fail(when: object) -> NoReturn:
         raise InputError("memory", "The memory ran out.")
 
     monkeypatch.setattr(document_recovery, "format_date_and_time", fail)
     left = find_crash_recovery_files(recovery())
-    hand.window.controllers.recovery_prompt.offer(left * 2)
+    hand.window.controllers.recovery_prompt.ask_to_recover(left * 2)
     hand.until(lambda: bool(hand.boxes()))
     (box,) = hand.boxes()
     assert box.text() == "The memory ran out."
@@ -936,7 +939,7 @@ def test_the_user_is_asked_about_a_change_of_the_file_before_a_crash(
 ) -> None:
     monkeypatch.setattr(document_recovery, "AUTOSAVE_DELAY_MS", 1)
     path = written(tmp_path / f"a{DOCUMENT_SUFFIX}", Document(text="opened"))
-    first = Hand(qtbot, windows.open(Document()))
+    first = Hand(qtbot, windows.open_window(Document()))
     drop(first, of_files(path))
     first.until(lambda: first.chips == ("opened",))
     content = written(path, ELSEWHERE).read_bytes()
@@ -944,12 +947,12 @@ def test_the_user_is_asked_about_a_change_of_the_file_before_a_crash(
     first.until(lambda: bool(list(recovery().glob("*.recovery"))))
     (kept,) = recovery().glob("*.recovery")
     as_it_crashed = kept.read_bytes()
-    first.window.controllers.document_controller.abandon()
+    first.window.controllers.document_controller.discard_unsaved_changes()
     first.window.close()
 
-    second = Hand(qtbot, windows.open(Document()))
+    second = Hand(qtbot, windows.open_window(Document()))
     (recovery() / "crashed.recovery").write_bytes(as_it_crashed)
-    second.window.controllers.recovery_prompt.offer(find_crash_recovery_files(recovery()))
+    second.window.controllers.recovery_prompt.ask_to_recover(find_crash_recovery_files(recovery()))
     answer(second, "Recover")
     second.until(second.window.isWindowModified)
     press_save(second)
@@ -979,7 +982,7 @@ def test_nothing_asked_for_is_the_starting_document(windows: WindowManager, qtbo
     hand = Hand(qtbot, windows.all[0])
     hand.settle()
     assert hand.window.workspace.document == default_document()
-    assert hand.window.controllers.document_controller.is_unmodified
+    assert hand.window.controllers.document_controller.is_new_and_unmodified
     hand.window.controllers.document_controller.new_window()
     assert windows.all[1].workspace.document == default_document()
 
@@ -1031,7 +1034,7 @@ def test_a_file_that_is_not_there_does_not_come_back(stored: str | int) -> None:
 
 @pytest.mark.slow
 def test_a_new_window_is_one_of_its_own(windows: WindowManager, qtbot: QtBot) -> None:
-    first = Hand(qtbot, windows.open(Document()))
+    first = Hand(qtbot, windows.open_window(Document()))
     first.until(lambda: first.window.workspace.run is not None)
     first.press(Qt.Key.Key_N)
     second = Hand(qtbot, windows.all[1])
@@ -1046,7 +1049,7 @@ def test_a_new_window_is_one_of_its_own(windows: WindowManager, qtbot: QtBot) ->
 def test_a_file_is_opened_next_to_what_would_be_lost(
     windows: WindowManager, tmp_path: Path, qtbot: QtBot
 ) -> None:
-    hand = Hand(qtbot, windows.open(Document()))
+    hand = Hand(qtbot, windows.open_window(Document()))
     hand.until(lambda: hand.window.workspace.run is not None)
     hand.press(Qt.Key.Key_M)
     hand.settle()

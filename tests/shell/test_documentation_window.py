@@ -16,7 +16,7 @@ from tests.support.window_input import CONTROL, LEFT, SHIFT, Hand
 from visualizer.lab.window import LabWindow
 from visualizer.resources import documentation_path
 from visualizer.widgets import app_settings
-from visualizer.widgets.documentation_pages import read_pages
+from visualizer.widgets.documentation_pages import read_documentation_pages
 from visualizer.widgets.documentation_window import DocumentationWindow
 from visualizer.widgets.theme import DARK, LIGHT
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NONE = Qt.KeyboardModifier.NoModifier
 ALT = Qt.KeyboardModifier.AltModifier
-PAGES = [page.name for page in read_pages(documentation_path())]
+PAGES = [page.name for page in read_documentation_pages(documentation_path())]
 
 
 @pytest.fixture
@@ -319,7 +319,7 @@ def ink_of(pages: DocumentationWindow, text: str) -> QColor:
 
 def test_the_page_follows_the_theme(pages: DocumentationWindow, hand: Hand) -> None:
     for theme in (DARK, LIGHT):
-        hand.window.set_scheme(theme.name)
+        hand.window.set_colour_scheme(theme.name)
         assert pages.browser.palette().text().color().name() == theme.ink.lower()
         assert ink_of(pages, "Let's build GPT").name() == theme.accent.lower()
         ground = pages.browser.grab().toImage().pixelColor(5, 5)
@@ -332,12 +332,12 @@ def test_the_page_follows_the_text_size(pages: DocumentationWindow, hand: Hand) 
     pages.browser.open_page("window.md", "playback")
     try:
         app_settings.save_text_size(200)
-        hand.window.resize_text()
+        hand.window.apply_stored_text_size()
         assert pages.browser.document().defaultFont().pixelSize() == 2 * usual
         assert top_of(pages) == "Playback"
     finally:
         app_settings.save_text_size(100)
-        hand.window.resize_text()
+        hand.window.apply_stored_text_size()
     assert pages.browser.document().defaultFont().pixelSize() == usual
     assert top_of(pages) == "Playback"
 

@@ -59,10 +59,12 @@ def test_a_change_of_colours_leaves_letters_that_are_being_typed(hand: Hand) -> 
     hand.type_sentence("one two")
     hand.settle()
     QTest.keyClicks(hand.sentence, " three")
-    hand.window.set_scheme(ColourScheme.DARK)  # before the screen with these letters is created
+    hand.window.set_colour_scheme(
+        ColourScheme.DARK
+    )  # before the screen with these letters is created
     QTest.keyClicks(hand.sentence, "!")
     hand.settle()
-    hand.window.set_scheme(ColourScheme.SYSTEM)
+    hand.window.set_colour_scheme(ColourScheme.SYSTEM)
     assert hand.sentence.toPlainText() == hand.window.workspace.document.text == "one two three!"
 
 
@@ -105,32 +107,32 @@ VIEW_CONTROLS: dict[str, tuple[str, Callable[[Hand], QWidget], Callable[[Hand], 
     "lines of each query": (
         "Lines",
         lambda hand: hand.window.panes["Lines"].top,
-        lambda hand: hand.window.workspace.wanted.lines.top,
+        lambda hand: hand.window.workspace.requested_view.lines.top,
     ),
     "heads of the lines": (
         "Lines",
         lambda hand: hand.window.panes["Lines"].heads,
-        lambda hand: hand.window.workspace.wanted.lines.solo,
+        lambda hand: hand.window.workspace.requested_view.lines.solo,
     ),
     "weights as": (
         "Colours",
         lambda hand: hand.window.panes["Colours"].lens,
-        lambda hand: hand.window.workspace.wanted.lens,
+        lambda hand: hand.window.workspace.requested_view.lens,
     ),
     "range of the colours": (
         "Colours",
         lambda hand: hand.window.panes["Colours"].limits,
-        lambda hand: hand.window.workspace.wanted.colouring.limits,
+        lambda hand: hand.window.workspace.requested_view.colouring.limits,
     ),
     "samples of dropout": (
         "",
         lambda hand: hand.window.compare_bar.count,
-        lambda hand: getattr(hand.window.workspace.wanted.comparison, "count", None),
+        lambda hand: getattr(hand.window.workspace.requested_view.comparison, "count", None),
     ),
     "size of steps": (
         "",
         lambda hand: hand.window.playback_bar.grain,
-        lambda hand: hand.window.workspace.wanted.playhead.grain,
+        lambda hand: hand.window.workspace.requested_view.playhead.grain,
     ),
 }
 
@@ -142,14 +144,14 @@ def test_a_control_of_the_view_keeps_what_was_chosen_while_numbers_are_read(
     """Two key presses are two steps, although a screen of the previous view arrives in between."""
     pane, control, wanted = VIEW_CONTROLS[name]
     window, workspace = hand.window, hand.window.workspace
-    workspace.set("dropout", 0.5)
+    workspace.change_setting("dropout", 0.5)
     hand.settle()
     if pane:
-        window.docks.open(pane)
+        window.docks.open_pane(pane)
     if name == "samples of dropout":
         window.actions_.by_id["comparison.compare_samples"].trigger()
     if name == "size of steps":
-        window.controllers.playback_controller.set_grain(StepSize.CELL)
+        window.controllers.playback_controller.set_step_size(StepSize.CELL)
     hand.settle()
     is_last_of_list = name == "size of steps"
     key = Qt.Key.Key_Down

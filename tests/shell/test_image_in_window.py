@@ -62,7 +62,7 @@ def choose(hand: Hand, image: Path) -> None:
     QTest.mouseClick(hand.window.settings_bar.choose_image, LEFT)
     (dialog,) = hand.window.findChildren(QFileDialog)
     name_file(dialog, image)
-    hand.until(lambda: hand.window.workspace.document.get("image").name == image.name)
+    hand.until(lambda: hand.window.workspace.document.get_setting("image").name == image.name)
     hand.settle()
 
 
@@ -84,7 +84,7 @@ def run_of(hand: Hand) -> Run:
 
 
 def strip_of(hand: Hand) -> PatchStrip:
-    hand.window.docks.open("Tokens")
+    hand.window.docks.open_pane("Tokens")
     strip: PatchStrip | None = hand.window.panes["Tokens"].patches
     assert strip
     hand.until(strip.isVisible)
@@ -118,7 +118,7 @@ def test_a_vision_model_asks_for_an_image_and_reads_it(
     hand.until(setup.image_problem.isVisible)
     by_id["workspace.redo"].trigger()
     hand.settle()
-    hand.window.workspace.set("captured", None)
+    hand.window.workspace.change_setting("captured", None)
     hand.settle()
     assert setup.sentence.isVisible()
     assert hand.window.panes["Tokens"].strip.isVisible()
@@ -170,7 +170,7 @@ def test_an_image_with_a_document_in_it_stays_a_document(
     hand.until(lambda: bool(opened))
     saved, path = opened[0]
     assert (saved.document.text, path) == ("a cat sat", tmp_path / "figure.png")
-    assert hand.window.workspace.document.get("image").path == ""
+    assert hand.window.workspace.document.get_setting("image").path == ""
 
 
 def test_pointing_at_a_patch_shows_what_it_reads_and_a_click_keeps_it(
@@ -181,7 +181,7 @@ def test_pointing_at_a_patch_shows_what_it_reads_and_a_click_keeps_it(
     hand.window.controllers.view_controller.show_head_of_layer(1, 2)
     hand.settle()
     strip, weights = strip_of(hand), run_of(hand).trace.read("weights", (1, 2))
-    QTest.mouseMove(strip.viewport(), strip.box(6).center().toPoint())
+    QTest.mouseMove(strip.viewport(), strip.chip_rect(6).center().toPoint())
     largest = int(weights[6].argmax())
     workspace = hand.window.workspace
     hand.until(lambda: workspace.view.hovered == Cell("weights", (2, 6, largest)))
@@ -189,9 +189,9 @@ def test_pointing_at_a_patch_shows_what_it_reads_and_a_click_keeps_it(
     assert shown
     np.testing.assert_allclose(shown.values, weights[6], atol=1e-7)
     assert shown.plain_sentence.endswith("row 2, column 2, head 3")
-    QTest.mouseClick(strip.viewport(), LEFT, pos=strip.box(6).center().toPoint())
+    QTest.mouseClick(strip.viewport(), LEFT, pos=strip.chip_rect(6).center().toPoint())
     hand.settle()
-    QTest.mouseMove(strip.viewport(), strip.box(9).center().toPoint())
+    QTest.mouseMove(strip.viewport(), strip.chip_rect(9).center().toPoint())
     hand.until(lambda: workspace.view.hovered == Cell("weights", (2, 6, 9)))
     assert workspace.screen.panel(TOKENS_PANEL).subjects == {6}
     weight = f"{100 * weights[6, 9]:.1f}%"
@@ -222,7 +222,7 @@ def test_heads_are_ablated_but_not_patched_from_a_text(
     np.testing.assert_array_equal(now[0], before[0])
     assert not np.array_equal(now[1], before[1])
     assert "the mean of the output over the image" in words(pane.hint)
-    hand.window.workspace.set("captured", None)
+    hand.window.workspace.change_setting("captured", None)
     hand.settle()
     assert pane.kind.count() == len(offered) + 1
 
@@ -242,7 +242,7 @@ def test_a_document_keeps_the_image_and_opens_without_it(
     assert model
     assert saved.document.model.image == model.image
     image.unlink()
-    hand.window.controllers.document_controller.show_opened(saved, path)
+    hand.window.controllers.document_controller.show_opened_document(saved, path)
     hand.settle()
     assert run_of(hand).reading is None
     np.testing.assert_array_equal(run_of(hand).trace.read("weights"), weights)

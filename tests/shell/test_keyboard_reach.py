@@ -76,7 +76,7 @@ def test_escape_unpins_the_cell_wherever_the_focus_is(hand: Hand) -> None:
         hand.leave()
         widget.setFocus()
         hand.key(Qt.Key.Key_Escape)
-        assert hand.window.workspace.wanted.pinned is None, widget
+        assert hand.window.workspace.requested_view.pinned is None, widget
 
 
 def test_all_tab_stops_have_a_name(hand: Hand) -> None:
@@ -89,15 +89,15 @@ def test_all_tab_stops_have_a_name(hand: Hand) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_all_tab_stops_show_the_focus(hand: Hand, scheme: str) -> None:
     window = hand.window
-    window.set_scheme(scheme)
+    window.set_colour_scheme(scheme)
     hand.click_cell(Cell("weights", (0, 1, 0)))
     hand.leave()
     hand.settle()
     dim = []
     for widget in dict.fromkeys(reachable_with_editors(hand)):
-        window.settings_bar.reveal(widget)
+        window.settings_bar.reveal_control(widget)
         QApplication.processEvents()  # the editors of the settings appear in their places
-        window.settings_bar.reveal(widget)
+        window.settings_bar.reveal_control(widget)
         widget.setFocus(Qt.FocusReason.TabFocusReason)
         there = _picture(widget)
         widget.clearFocus()
@@ -213,7 +213,7 @@ def test_a_pane_that_closes_leaves_the_focus_to_the_heatmaps(hand: Hand) -> None
     """Qt would move the focus to the next widget in tab order, with a focus frame."""
     docks = hand.window.docks
     for pane in PANES:
-        docks.open(pane.id)
+        docks.open_pane(pane.id)
         hand.settle()
         stops = tab_stops(hand.window.panes[pane.id])
         if stops and docks.by_id[pane.id].isVisible():
@@ -231,7 +231,7 @@ def test_the_ring_moves_and_hides_with_what_it_is_around(hand: Hand) -> None:
     assert last
     last.setFocus(Qt.FocusReason.TabFocusReason)
     QApplication.processEvents()
-    bar.reveal(last)
+    bar.reveal_control(last)
     QApplication.processEvents()
     before, scrolled = ring.geometry(), next(p for p in bar.popovers if p.isVisible()).scroll_area
     scroll = scrolled.verticalScrollBar()
@@ -239,7 +239,7 @@ def test_the_ring_moves_and_hides_with_what_it_is_around(hand: Hand) -> None:
     assert ring.geometry() == before.translated(0, 10)
     scroll.setValue(scroll.minimum())
     assert not ring.isVisible()  # the focused widget has been scrolled out of view
-    bar.reveal(last)
+    bar.reveal_control(last)
     assert ring.isVisible()
     there = ring.geometry()
     hand.key(Qt.Key.Key_Escape)
@@ -283,9 +283,9 @@ def test_a_new_line_is_typed_with_shift(hand: Hand) -> None:
 
 
 def test_a_tab_in_front_of_the_focus_leaves_it_to_the_heatmaps(hand: Hand) -> None:
-    hand.window.docks.open("Tokens")
+    hand.window.docks.open_pane("Tokens")
     hand.settle()
     hand.window.panes["Tokens"].strip.setFocus()
-    hand.window.docks.open("Lines")
+    hand.window.docks.open_pane("Lines")
     hand.settle()
     assert hand.board.hasFocus()

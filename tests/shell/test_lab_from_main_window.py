@@ -35,7 +35,7 @@ ALT = Qt.KeyboardModifier.AltModifier
 def first(windows: WindowManager, qtbot: QtBot) -> tuple[MainWindow, Hand]:
     from visualizer.session.document import Document
 
-    window = windows.open(Document())
+    window = windows.open_window(Document())
     qtbot.waitExposed(window)
     hand = Hand(qtbot, window)
     hand.settle()
@@ -86,7 +86,7 @@ def test_the_lab_comes_though_the_window_was_closed_in_the_meantime(
     windows: WindowManager, qtbot: QtBot, is_there: bool
 ) -> None:
     window, _ = first(windows, qtbot)
-    window.controllers.document_controller.abandon()
+    window.controllers.document_controller.discard_unsaved_changes()
     done, _ = meanwhile(windows, is_there, window.close)
     assert not QApplication.quitOnLastWindowClosed()
     assert opened(windows, qtbot).styleSheet()
@@ -101,7 +101,7 @@ def test_the_lab_does_not_come_after_the_end(
     windows: WindowManager, qtbot: QtBot, is_there: bool
 ) -> None:
     window, _ = first(windows, qtbot)
-    window.controllers.document_controller.abandon()
+    window.controllers.document_controller.discard_unsaved_changes()
     done, making = meanwhile(windows, is_there, windows.quit)
     qtbot.waitUntil(lambda: bool(done), timeout=PATIENCE_MS)
     assert done == [False]
@@ -136,13 +136,13 @@ def test_quitting_that_is_cancelled_leaves_the_lab_as_it_was(
     window, hand = first(windows, qtbot)
     lab = lab_in_training(windows, qtbot)
     hand.activate()
-    window.workspace.set("causal", False)
+    window.workspace.change_setting("causal", False)
     hand.press(Qt.Key.Key_Q)
     assert not lab.findChildren(QMessageBox)  # the user is first asked about the document
     press_in(window, "Cancel")
     assert lab.isVisible()
     assert lab.lab.is_training
-    window.controllers.document_controller.abandon()
+    window.controllers.document_controller.discard_unsaved_changes()
     hand.activate()
     hand.press(Qt.Key.Key_Q)
     press_in(lab, "Cancel")
@@ -207,7 +207,7 @@ def test_a_layer_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBo
     hand.until(hand.window.panes["Explain"].isVisible)
     assert hand.window.windowTitle() == "repeat-1, layer 2, step 1,500[*] — Attention Visualizer"
     assert hand.window.isWindowModified()
-    hand.window.controllers.export_controller.export()
+    hand.window.controllers.export_controller.open_export_dialog()
     hand.until(lambda: hand.window.controllers.export_controller.dialog is not None)
     dialog = hand.window.controllers.export_controller.dialog
     assert dialog
@@ -237,4 +237,4 @@ def test_a_model_becomes_a_window_of_its_own(windows: WindowManager, qtbot: QtBo
     hand.settle()
     assert hand.chips == tuple(EXAMPLE_TEXT)
     hand.until(hand.window.panes["Layers"].isVisible)
-    hand.window.controllers.document_controller.abandon()
+    hand.window.controllers.document_controller.discard_unsaved_changes()

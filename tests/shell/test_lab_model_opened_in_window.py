@@ -67,7 +67,7 @@ def test_it_reads_what_it_has_learned_where_it_does_not_know_the_text(hand: Hand
 def test_a_text_that_it_knows_stays_and_undo_takes_the_model_back(hand: Hand) -> None:
     hand.type_sentence(EXAMPLE_TEXT)
     hand.settle()
-    snapshot = RunFolder(EXAMPLE_FOLDER).snapshot(SNAPSHOT_STEPS[0]).path
+    snapshot = RunFolder(EXAMPLE_FOLDER).snapshot_file(SNAPSHOT_STEPS[0]).path
     open_in(hand, snapshot)
     assert hand.sentence.toPlainText() == EXAMPLE_TEXT
     model = hand.window.workspace.document.model
@@ -85,7 +85,7 @@ def test_without_transformers_a_file_of_weights_has_its_modules(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("visualizer.models.lab_model_files.can_open_models", lambda: False)
-    found = read_file(RunFolder(EXAMPLE_FOLDER).snapshot(SNAPSHOT_STEPS[0]).path, Document())
+    found = read_file(RunFolder(EXAMPLE_FOLDER).snapshot_file(SNAPSHOT_STEPS[0]).path, Document())
     assert isinstance(found, DocumentChange)
     assert found.document.model is None
     assert (found.document.spec.d_in, len(found.document.spec.own_weights)) == (64, 5)

@@ -159,14 +159,14 @@ def test_drawing_is_not_interrupted_by_asking_for_the_same(
     until_drawn(hand)
     asked: list[object] = []
     worker = hand.window.workspace.requests.worker
-    ask = worker.ask
+    ask = worker.submit
 
     def note(request: Callable[[], object]) -> None:
         asked.append(request)
         ask(request)
 
-    monkeypatch.setattr(worker, "ask", note)
-    hand.window.controllers.setup_controller.toggle_mask()
+    monkeypatch.setattr(worker, "submit", note)
+    hand.window.controllers.setup_controller.toggle_causal_mask()
     until_drawn(hand)
     # The results, at most two requests for the pointer and for initial images, and the rest.
     assert len(asked) <= 4
@@ -183,7 +183,7 @@ def test_an_image_that_cannot_be_drawn_is_not_tried_for_ever(
         raise error
 
     workspace = hand.window.workspace
-    monkeypatch.setattr(BlockwiseTensor, "draw", fail)
+    monkeypatch.setattr(BlockwiseTensor, "draw_exact_rows", fail)
     hand.paste_sentence(WORDS * 20)
     hand.settle()
     hand.until(lambda: bool(hand.text_problem or hand.boxes()))
@@ -218,8 +218,8 @@ def test_no_image_ever_belongs_to_another_run(hand: Hand, seed: int) -> None:
     for signal in shown:
         signal.connect(check)
     acts = (
-        lambda: workspace.set("causal", not workspace.document.get("causal")),
-        lambda: workspace.set("seed", chance.randrange(1000)),
+        lambda: workspace.change_setting("causal", not workspace.document.get_setting("causal")),
+        lambda: workspace.change_setting("seed", chance.randrange(1000)),
         lambda: hand.window.controllers.view_controller.zoom(
             chance.choice((0.5, 2, 4)), (100, 100)
         ),
@@ -263,10 +263,10 @@ def test_a_dialog_over_it_has_the_cores_until_it_is_closed(
     workspace = hand.window.workspace
     refinement_timer.setInterval(10**6)  # refinement never resumes by itself
     workspace.requests.resume_refinement()
-    workspace.requests.pause_refinement(True)
+    workspace.requests.set_images_covered(True)
     hand.until(lambda: not workspace.requests.worker.is_working)
     resolved = workspace.screen.resolved
     assert resolved
     assert not is_fully_drawn(resolved)
-    workspace.requests.pause_refinement(False)
+    workspace.requests.set_images_covered(False)
     until_drawn(hand)

@@ -45,7 +45,7 @@ def long(model_window: Hand, monkeypatch: pytest.MonkeyPatch) -> Hand:
 
 def test_every_layer_and_pane_shows_a_long_text(long: Hand) -> None:
     workspace = long.window.workspace
-    long.window.docks.open("Layers")
+    long.window.docks.open_pane("Layers")
     long.until(lambda: workspace.screen.panel(LAYERS_PANEL).weights is not None)
     long.settle()
     panel = workspace.screen.panel(LAYERS_PANEL)
@@ -54,7 +54,7 @@ def test_every_layer_and_pane_shows_a_long_text(long: Hand) -> None:
     assert "This text is long" in long.window.panes["Layers"].description.text()
     assert workspace.run
     for layer in (1, 0):
-        workspace.show_leading((layer,))
+        workspace.show_leading_index((layer,))
         long.settle()
         (column,) = workspace.screen.panel(BOARD_CONTENTS).board.columns
         for head, heatmap in enumerate(column):
@@ -71,7 +71,7 @@ def test_lines_are_those_of_the_layer_that_is_shown(long: Hand) -> None:
     workspace = long.window.workspace
     long.window.docks.actions["Lines"].trigger()
     for layer in (1, 0):
-        workspace.show_leading((layer,))
+        workspace.show_leading_index((layer,))
         long.settle()
         assert workspace.run
         weights = workspace.run.trace.read("weights", (layer,))
@@ -144,7 +144,7 @@ def test_leaving_the_model_ends_reading(slowly: Hand, monkeypatch: pytest.Monkey
     slowly.key(Qt.Key.Key_S)
     slowly.until(lambda: slowly.window.facts.text() == "Running on 14 tokens … 28%")
     slowly.until(lambda: held.calls == held.at)
-    workspace.set("captured", None)
+    workspace.change_setting("captured", None)
     slowly.settle()
     assert held.calls == 3
     assert workspace.run

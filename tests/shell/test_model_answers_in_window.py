@@ -15,7 +15,11 @@ from PySide6.QtTest import QTest
 import visualizer
 from tests.support.background_work import worker_of
 from tests.support.window_fixtures import TEXT_OF_MODEL as TEXT
-from visualizer.attention.remote_numbers import NumbersPendingError, may_wait, report_arrival
+from visualizer.attention.remote_numbers import (
+    NumbersPendingError,
+    may_wait,
+    notify_arrival_listeners,
+)
 from visualizer.attention.trace import Trace
 from visualizer.errors import MEMORY_ERROR, InputError
 from visualizer.features.head_scatter.presenter import SCATTER_PANEL
@@ -28,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.support.window_input import Hand
-    from visualizer.attention.model_reading import ModelAnswer
+    from visualizer.attention.model_forward_pass import ModelAnswer
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # libraries warn about small models
 
@@ -108,7 +112,7 @@ def test_that_nothing_can_be_asked_is_reported(
         InputError("memory", MEMORY_ERROR),
     )
     refuse = partial(QTimer.singleShot, 0, worker, lambda: worker.failed.emit(refused))
-    monkeypatch.setattr(worker, "ask", lambda request: refuse())
+    monkeypatch.setattr(worker, "submit", lambda request: refuse())
     open_pane(hand, "Lens")
     hand.until(lambda: hand.window.panes["Lens"].message.text() == MEMORY_ERROR)
     assert not hand.window.controllers.model_question_controller.is_working
@@ -179,11 +183,11 @@ def test_a_cell_that_is_pinned_in_the_meantime_stays_pinned(
     hand.window.controllers.view_controller.show_token_of_layer(1, 2)
     hand.settle()
     other = Cell("weights", (0, 1, 0))
-    hand.window.controllers.cell_selection_controller.pin(other)
+    hand.window.controllers.cell_selection_controller.pin_cell(other)
     numbers_on_their_way.clear()
-    report_arrival()
+    notify_arrival_listeners()
     hand.settle()
-    assert workspace.wanted.pinned == other
+    assert workspace.requested_view.pinned == other
 
 
 def test_a_token_is_pinned_once_its_numbers_have_come_from_a_server(
@@ -192,11 +196,11 @@ def test_a_token_is_pinned_once_its_numbers_have_come_from_a_server(
     hand = model_window
     hand.window.controllers.view_controller.show_token_of_layer(1, 2)
     hand.settle()
-    assert hand.window.workspace.wanted.pinned is None
+    assert hand.window.workspace.requested_view.pinned is None
     numbers_on_their_way.clear()
-    report_arrival()
-    hand.until(lambda: hand.window.workspace.wanted.pinned is not None)
-    pinned = hand.window.workspace.wanted.pinned
+    notify_arrival_listeners()
+    hand.until(lambda: hand.window.workspace.requested_view.pinned is not None)
+    pinned = hand.window.workspace.requested_view.pinned
     assert pinned
     head, query, key = pinned.place
     run = hand.window.workspace.run
@@ -321,11 +325,11 @@ def test_heads_are_plotted_by_two_measures_and_a_click_shows_one(model_window: H
     pane.measuresChosen.emit("previous", "added")
     hand.settle()
     panel = hand.window.workspace.screen.panel(SCATTER_PANEL)
-    assert len(panel.places) == 8
+    assert len(panel.plotted_heads) == 8
     assert pane.up.currentText() == "Logit contribution"
-    place = panel.places[3]
+    place = panel.plotted_heads[3]
     QTest.mouseMove(pane.plot, pane.plot.head_position(place).toPoint())
-    hand.until(lambda: pane.description.text() == panel.describe(place))
+    hand.until(lambda: pane.description.text() == panel.describe_head(place))
     hand.click(pane.plot, pane.plot.head_position(place).toPoint())
     hand.settle()
     assert hand.window.workspace.screen.panel(SCATTER_PANEL).shown == {place}
@@ -333,4 +337,4 @@ def test_heads_are_plotted_by_two_measures_and_a_click_shows_one(model_window: H
     QTest.keyClick(pane.plot, Qt.Key.Key_Right)
     QTest.keyClick(pane.plot, Qt.Key.Key_Return)
     hand.settle()
-    assert hand.window.workspace.screen.panel(SCATTER_PANEL).shown == {panel.places[4]}
+    assert hand.window.workspace.screen.panel(SCATTER_PANEL).shown == {panel.plotted_heads[4]}

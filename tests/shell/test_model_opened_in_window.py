@@ -94,7 +94,7 @@ def test_a_model_reads_the_text_of_the_window(hand: Hand, folder: Path) -> None:
 
 def test_the_table_has_the_heads_of_all_layers_and_shows_one(model_window: Hand) -> None:
     hand = model_window
-    hand.window.docks.open("Heads")
+    hand.window.docks.open_pane("Heads")
     hand.settle()
     view = hand.window.panes["Heads"].view
     assert [row.name for row in view.rows[:5]] == ["1.1", "1.2", "1.3", "1.4", "2.1"]
@@ -153,7 +153,7 @@ def test_it_reads_what_is_typed(model_window: Hand, folder: Path) -> None:
 
 def open_layers(hand: Hand) -> LayerOverviewPane:
     """Bring the overview of all layers to the front."""
-    hand.window.docks.open("Layers")
+    hand.window.docks.open_pane("Layers")
     pane: LayerOverviewPane = hand.window.panes["Layers"]
     hand.until(pane.isVisible)
     hand.settle()
@@ -180,10 +180,10 @@ def test_all_heads_are_visible_together_and_a_click_shows_one(model_window: Hand
     np.testing.assert_array_equal(panel.weights[allowed], weights[allowed])
     assert (weights[~allowed] == 0).all()
     at = panel.places.index((1, 2))
-    QTest.mouseMove(pane.grid.viewport(), pane.grid.rect_of(at).center())
+    QTest.mouseMove(pane.grid.viewport(), pane.grid.heatmap_rect(at).center())
     hand.until(lambda: pane.description.text().startswith("Layer 2, head 3"))
     QTest.mouseClick(
-        pane.grid.viewport(), Qt.MouseButton.LeftButton, pos=pane.grid.rect_of(at).center()
+        pane.grid.viewport(), Qt.MouseButton.LeftButton, pos=pane.grid.heatmap_rect(at).center()
     )
     hand.settle()
     assert not pane.isVisible()
@@ -240,7 +240,7 @@ def test_a_head_is_ablated_and_restored(model_window: Hand) -> None:
     assert any(row.probability != row.probability_of_all_heads for row in pane.bars.rows)
     open_layers(hand)
     assert {*hand.window.workspace.screen.panel(LAYERS_PANEL).edits} == {(0, 1)}
-    hand.window.docks.open("Next token")
+    hand.window.docks.open_pane("Next token")
     hand.until(pane.isVisible)
     hand.window.actions_.by_id["workspace.undo"].trigger()
     hand.settle()
@@ -284,7 +284,7 @@ def test_heads_are_switched_in_the_overview_and_stay_where_they_are(model_window
     hand.choose("head_order", "Sharpest first")
     hand.settle()
     places = hand.window.workspace.screen.panel(LAYERS_PANEL).places
-    first = grid.rect_of(0).center()
+    first = grid.heatmap_rect(0).center()
     QTest.mouseClick(grid.viewport(), Qt.MouseButton.RightButton, pos=first)
     hand.settle()
     panel = hand.window.workspace.screen.panel(LAYERS_PANEL)
@@ -295,7 +295,7 @@ def test_heads_are_switched_in_the_overview_and_stay_where_they_are(model_window
     QTest.keyClick(grid, Qt.Key.Key_Delete)
     hand.settle()
     assert {*hand.window.workspace.screen.panel(LAYERS_PANEL).edits} == {*places[:2]}
-    assert hand.window.panes["Layers"].description.text().startswith(panel.name(places[1]))
+    assert hand.window.panes["Layers"].description.text().startswith(panel.head_name(places[1]))
     assert ", rank 2 of 8" in hand.window.panes["Layers"].description.text()
 
 
@@ -336,8 +336,8 @@ def test_the_first_heads_are_ablated_together(model_window: Hand) -> None:
 def test_a_weight_is_followed_back_to_the_embedding_and_forth(model_window: Hand) -> None:
     hand = model_window
     workspace, pane = hand.window.workspace, hand.window.panes["Explain"]
-    hand.window.docks.open("Explain")
-    workspace.show_leading((1,))
+    hand.window.docks.open_pane("Explain")
+    workspace.show_leading_index((1,))
     hand.settle()
     hand.click_cell(Cell("weights", (0, 3, 1)))
     hand.leave()
@@ -550,9 +550,9 @@ def test_the_heads_that_edits_have_changed_most_stand_first(model_window: Hand) 
     found = [apart[place] for place in panel.places]
     assert found == pytest.approx(sorted(apart.reshape(-1))[::-1], abs=1e-6)
     assert {layer for layer, _ in panel.places[:4]} == {1}
-    assert "weights changed by the edits: " in panel.describe(panel.places[0])
+    assert "weights changed by the edits: " in panel.describe_head(panel.places[0])
     grid = hand.window.panes["Layers"].grid
-    QTest.mouseClick(grid.viewport(), Qt.MouseButton.LeftButton, pos=grid.rect_of(0).center())
+    QTest.mouseClick(grid.viewport(), Qt.MouseButton.LeftButton, pos=grid.heatmap_rect(0).center())
     hand.settle()
     assert head_in_front(hand) == panel.places[0]
 
@@ -575,12 +575,12 @@ def test_a_model_that_cannot_read_the_text_is_not_opened(hand: Hand, folder: Pat
     hand.settle()
     workspace, controller = hand.window.workspace, hand.window.controllers.document_controller
     before, past = workspace.document, workspace.history.undo_description(workspace.document)
-    keeps, stages = controller.saves_numbers, workspace.wanted.stages
+    keeps, stages = controller.saves_numbers, workspace.requested_view.stages
     said = open_and_fail(hand, folder)
     assert said.startswith("Cannot open tiny.")
     assert said.endswith(f"tokens; tiny supports at most {POSITIONS}. Use a shorter text.")
     assert workspace.document == before
-    assert workspace.wanted.stages == stages
+    assert workspace.requested_view.stages == stages
     assert workspace.history.undo_description(workspace.document) == past
     assert controller.saves_numbers == keeps
     run = workspace.run
@@ -662,7 +662,7 @@ def test_stages_that_cannot_be_inferred_are_omitted_with_a_notice(
     def break_(*given: object) -> None:
         raise RuntimeError("odd")
 
-    monkeypatch.setattr(surrounding_stages, "infer_layers", break_)
+    monkeypatch.setattr(surrounding_stages, "recognize_layers", break_)
     hand.type_sentence(TEXT)
     hand.settle()
     open_by_menu(hand, folder)

@@ -21,7 +21,7 @@ from visualizer.documents.open_document import (
     MAX_TEXT_CHARACTERS,
     longest_permitted_prefix,
 )
-from visualizer.session.document import Document, LineSplit, truncate_text_to_tokens
+from visualizer.session.document import Document, LineGrouping, truncate_text_to_tokens
 
 if TYPE_CHECKING:
     from tests.support.window_input import Hand
@@ -95,7 +95,7 @@ def test_more_than_fits_into_memory(hand: Hand, monkeypatch: pytest.MonkeyPatch)
     assert hand.text_problem == ""
     run = hand.window.workspace.run
     assert run
-    assert run.trace.tokens == int(found[1].replace(",", ""))
+    assert run.trace.query_count == int(found[1].replace(",", ""))
     for _ in range(2):
         hand.press(Qt.Key.Key_Z)
     hand.settle()
@@ -106,13 +106,13 @@ def mend_text(hand: Hand) -> None:
     """Click the suggested fix at the end of the error message of the text."""
     label = hand.window.settings_bar.problem
     hand.until(lambda: label.isVisible() and label.height() > label.fontMetrics().height())
-    hand.window.settings_bar.reveal(label)
+    hand.window.settings_bar.reveal_control(label)
     hand.click(label, link_in(label))
 
 
 @pytest.mark.parametrize("apart", [False, True])
 def test_the_first_tokens_of_a_text_are_found(apart: bool) -> None:
-    lines = LineSplit.APART if apart else LineSplit.TOGETHER
+    lines = LineGrouping.APART if apart else LineGrouping.TOGETHER
     document = Document("One, two  three\nfour five", lines=lines)
     assert truncate_text_to_tokens(document, 3) == ("One, two\nfour five" if apart else "One, two")
     assert truncate_text_to_tokens(document, 99).split() == document.text.split()
@@ -264,15 +264,15 @@ def mend(hand: Hand, setting: str) -> None:
     row = next(row for row in SETTINGS if row.name == setting)
     assert re.search(rf" Set (output size|{row.label.lower()}) to \d\S*$", words(label))
     hand.until(lambda: label.isVisible() and label.height() > label.fontMetrics().height())
-    hand.window.settings_bar.reveal(label)
+    hand.window.settings_bar.reveal_control(label)
     hand.click(label, link_in(label))
 
 
 @pytest.mark.parametrize("scheme", ["dark", "light"])
 def test_the_offer_to_fix_can_be_read_in_every_theme(hand: Hand, scheme: str) -> None:
     hand.type_number("dropout", "1.5")
-    hand.window.set_scheme("light" if scheme == "dark" else "dark")
-    hand.window.set_scheme(scheme)
+    hand.window.set_colour_scheme("light" if scheme == "dark" else "dark")
+    hand.window.set_colour_scheme(scheme)
     label = hand.window.settings_bar.rows["dropout"].problem
     hand.until(lambda: label.height() > label.fontMetrics().height())
     image = label.grab().toImage()
@@ -358,7 +358,7 @@ def test_an_absent_device_is_reported_and_the_cpu_computes(
 def test_rows_that_may_read_nothing_are_reported_above_the_heatmaps(hand: Hand) -> None:
     cells = np.tri(6, dtype=bool)
     cells[0] = False
-    hand.window.workspace.set("painted", BooleanMatrix.of(cells))
+    hand.window.workspace.change_setting("painted", BooleanMatrix.from_array(cells))
     hand.settle()
     assert "1 of 6 queries attend to nothing" in words(hand.window.notice)
     assert hand.window.notice.isVisible()
@@ -368,8 +368,8 @@ def test_rows_that_may_read_nothing_are_reported_above_the_heatmaps(hand: Hand) 
 
 
 def test_numbers_that_overflow_are_reported_above_the_heatmaps(hand: Hand) -> None:
-    vectors = NumberMatrix.of(np.full((6, 3), 1e38))
-    hand.window.workspace.set("own_input", vectors)
+    vectors = NumberMatrix.from_array(np.full((6, 3), 1e38))
+    hand.window.workspace.change_setting("own_input", vectors)
     hand.settle()
     assert "Overflow: some scores" in words(hand.window.notice)
     assert hand.window.notice.isVisible()

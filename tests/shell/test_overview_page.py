@@ -45,7 +45,7 @@ def three_layers() -> np.ndarray:
 @pytest.fixture
 def captured(hand: Hand) -> Hand:
     """Open the attention of three layers."""
-    document = Document(captured=CapturedAttention.of("made", three_layers(), TOKENS))
+    document = Document(captured=CapturedAttention.from_array("made", three_layers(), TOKENS))
     hand.show_document(document)
     hand.until(lambda: overview(hand).isVisible())
     hand.settle()
@@ -61,7 +61,7 @@ def is_overview_shown(hand: Hand) -> bool:
     """Return whether the overview is displayed instead of the heatmaps."""
     is_shown = overview(hand).isVisible()
     assert hand.board.isVisible() != is_shown
-    assert ("Layers" in hand.window.workspace.wanted.panes) == is_shown
+    assert ("Layers" in hand.window.workspace.requested_view.panes) == is_shown
     return is_shown
 
 
@@ -88,7 +88,7 @@ def test_a_model_opens_on_its_overview_with_the_next_tokens(
     rows = overview(hand).next_tokens.bars.rows
     expected = sorted((row.probability for row in run.reading.next_tokens), reverse=True)
     assert [row.probability for row in rows] == expected[: len(rows)]
-    hand.window.workspace.set("model", None)
+    hand.window.workspace.change_setting("model", None)
     hand.settle()
     assert not is_overview_shown(hand)
 
@@ -96,7 +96,7 @@ def test_a_model_opens_on_its_overview_with_the_next_tokens(
 def test_the_heatmaps_stay_until_the_overview_has_its_content(
     open_window: Open, qtbot: QtBot
 ) -> None:
-    document = Document(captured=CapturedAttention.of("made", three_layers(), TOKENS))
+    document = Document(captured=CapturedAttention.from_array("made", three_layers(), TOKENS))
     hand = Hand(qtbot, open_window(document))
     seen: list[bool] = []
     hand.window.docks.by_id["Layers"].visibilityChanged.connect(
@@ -122,7 +122,7 @@ def test_escape_returns_to_the_overview_from_a_pane(captured: Hand) -> None:
     grid.setFocus()
     QTest.keyClick(grid, Qt.Key.Key_Return)
     hand.settle()
-    hand.window.docks.open("Explain")
+    hand.window.docks.open_pane("Explain")
     hand.window.panes["Explain"].scroll_area.setFocus()
     hand.key(Qt.Key.Key_Escape)
     hand.settle()
@@ -176,7 +176,7 @@ def test_its_shortcut_shows_it_and_the_heatmaps_in_turn(captured: Hand) -> None:
 @pytest.mark.parametrize("command", ["playback.go_to_start", "mask_edit.toggle"])
 def test_changes_in_the_heatmaps_bring_them_to_the_front(hand: Hand, command: str) -> None:
     hand.settle()
-    hand.window.docks.open("Layers")
+    hand.window.docks.open_pane("Layers")
     hand.settle()
     assert is_overview_shown(hand)
     hand.window.actions_.by_id[command].trigger()
@@ -200,7 +200,7 @@ def test_cards_show_the_heads_that_stand_out(captured: Hand) -> None:
 
 def test_random_weights_have_no_findings(hand: Hand) -> None:
     hand.settle()
-    hand.window.docks.open("Layers")
+    hand.window.docks.open_pane("Layers")
     hand.settle()
     panel = hand.window.workspace.screen.panel(LAYERS_PANEL)
     assert panel.is_random
@@ -214,7 +214,7 @@ def test_random_weights_have_no_findings(hand: Hand) -> None:
 def test_layers_are_from_left_to_right_and_heads_downwards(captured: Hand) -> None:
     grid = overview(captured).grid
     places = captured.window.workspace.screen.panel(LAYERS_PANEL).places
-    boxes = {place: grid.rect_of(at) for at, place in enumerate(places)}
+    boxes = {place: grid.heatmap_rect(at) for at, place in enumerate(places)}
     lefts = {layer: {boxes[layer, head].left() for head in range(2)} for layer in range(3)}
     tops = {head: {boxes[layer, head].top() for layer in range(3)} for head in range(2)}
     assert all(len(each) == 1 for each in (*lefts.values(), *tops.values()))
@@ -241,14 +241,14 @@ def test_the_parts_of_the_page_do_not_overlap(captured: Hand, size: tuple[int, i
 
 def test_heads_of_a_large_model_are_all_visible(open_window: Open, qtbot: QtBot) -> None:
     weights = np.ones((80, 64, 2, 2), np.float32) / 2
-    document = Document(captured=CapturedAttention.of("large", weights, ("a", "b")))
+    document = Document(captured=CapturedAttention.from_array("large", weights, ("a", "b")))
     hand = Hand(qtbot, open_window(document))
     hand.window.resize(1280, 800)
     hand.until(lambda: overview(hand).isVisible())
     hand.settle()
     grid = overview(hand).grid
     assert not grid.has_hidden_heads
-    last = grid.rect_of(80 * 64 - 1)
+    last = grid.heatmap_rect(80 * 64 - 1)
     assert grid.viewport().rect().contains(last)
     assert grid.spacing >= 6
 

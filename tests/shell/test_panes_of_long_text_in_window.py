@@ -237,7 +237,9 @@ def test_heads_are_measured_when_that_is_requested(
         np.testing.assert_allclose(found, getattr(wanted, name), rtol=1e-5, err_msg=name)
     scatter = open_pane(hand, "Scatter")
     assert not scatter.measuring.isVisible()
-    assert len(hand.window.workspace.screen.panel(SCATTER_PANEL).places) == run.trace.spec.heads
+    assert (
+        len(hand.window.workspace.screen.panel(SCATTER_PANEL).plotted_heads) == run.trace.spec.heads
+    )
 
 
 class Slow:

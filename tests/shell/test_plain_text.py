@@ -35,9 +35,9 @@ from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.writers import export_file
 from visualizer.features.explain.presenter import (
     CELL_PANEL,
-    CellExplanationPanel,
-    TermFactor,
-    TermLine,
+    CellExplanation,
+    FormattedFactor,
+    FormattedTerm,
 )
 from visualizer.features.explain.widget import ExplainPane
 from visualizer.session.cell_address import Cell
@@ -46,7 +46,7 @@ from visualizer.shell.commands import RECENT_MENU
 from visualizer.widgets import dialogs
 from visualizer.widgets.app_settings import LESSONS, user_data_folder
 from visualizer.widgets.dialogs import ask_save_path
-from visualizer.widgets.labels import PlainLabel, RichLabel, plain_tooltip
+from visualizer.widgets.labels import HtmlLabel, PlainTextLabel, plain_tooltip
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def captured(open_window: Open, qtbot: QtBot) -> Hand:
     """Open a window with captured attention, a hostile name, hostile tokens and all panes."""
     size = len(TOKENS)
     weights = np.full((2, 2, size, size), 1 / size, np.float32)
-    document = Document(captured=CapturedAttention.of(NAME, weights, TOKENS))
+    document = Document(captured=CapturedAttention.from_array(NAME, weights, TOKENS))
     hand = Hand(qtbot, open_window(document))
     hand.until(lambda: hand.window.workspace.run is not None)
     hand.settle()
@@ -110,10 +110,12 @@ def test_a_tooltip_that_looks_like_html_is_not_wider(application: QApplication) 
 
 
 def test_a_label_is_plain_or_rich_and_never_guesses(application: QApplication) -> None:
-    label = PlainLabel(BOLD)
+    label = PlainTextLabel(BOLD)
     assert label.textFormat() is Qt.TextFormat.PlainText
-    assert RichLabel().textFormat() is Qt.TextFormat.RichText
-    assert label.sizeHint().width() > PlainLabel("zqbold").sizeHint().width()  # tags are visible
+    assert HtmlLabel().textFormat() is Qt.TextFormat.RichText
+    assert (
+        label.sizeHint().width() > PlainTextLabel("zqbold").sizeHint().width()
+    )  # tags are visible
 
 
 def test_the_check_detects_text_that_qt_takes_for_html(application: QApplication) -> None:
@@ -145,7 +147,7 @@ def test_tokens_and_names_are_plain_in_every_pane(captured: Hand) -> None:
         "TokenStrip name",
         "NumberTableView ToolTipRole",
         "NumberTableView DisplayRole",
-        "PlainLabel text",
+        "PlainTextLabel text",
         "CodeTextView text",
     } <= seen
     for at in range(len(TOKENS)):
@@ -157,18 +159,18 @@ def test_tokens_and_names_are_plain_in_every_pane(captured: Hand) -> None:
         hand.settle()
         assert rich(window) == []
         seen |= hostile_places(window)
-    assert {"WrappingLabel text", "RichLabel text", "AttentionLinesView description"} <= seen
+    assert {"WrappingLabel text", "HtmlLabel text", "AttentionLinesView description"} <= seen
 
 
 def test_every_part_of_what_is_said_of_a_cell_is_escaped(application: QApplication) -> None:
     pane = ExplainPane()
-    term = TermLine(
+    term = FormattedTerm(
         BOLD,
-        (TermFactor(FILE), TermFactor(BOLD, Cell("weights", (0, 0, 0)))),
+        (FormattedFactor(FILE), FormattedFactor(BOLD, Cell("weights", (0, 0, 0)))),
         FILE,
         is_chosen=True,
     )
-    readout = CellExplanationPanel(BOLD, "", "0.5", FILE, (term,), FILE, BOLD, False, (FILE,))
+    readout = CellExplanation(BOLD, "", "0.5", FILE, (term,), FILE, BOLD, False, (FILE,))
     pane.show_cell(readout, LIGHT)
     assert rich(pane) == []
     for part in (pane.heading, pane.value, pane.terms):
@@ -221,7 +223,7 @@ def test_a_file_of_any_name_is_plain_in_titles_lists_and_bars(
     assert path.exists()
     assert is_hostile(hand.window.windowTitle())
     assert is_hostile(hand.window.statusBar().currentMessage())
-    menu = hand.window.actions_.menu(RECENT_MENU)
+    menu = hand.window.actions_.find_or_create_menu(RECENT_MENU)
     menu.aboutToShow.emit()
     assert any(is_hostile(action.text()) for action in menu.actions())
     assert recent_files.load_recent_files(user_data_folder()) == (path,)
@@ -245,7 +247,7 @@ def test_a_lesson_and_what_is_wrong_with_one_are_plain(hand: Hand) -> None:
     (folder / f"{BOLD.replace('/', '')}.toml").write_text(
         LESSON.replace('["weights"]', '["<a zqlink>"]'), encoding="utf-8"
     )
-    hand.window.controllers.lesson_controller.load()
+    hand.window.controllers.lesson_controller.load_lesson_menu()
     hand.press(Qt.Key.Key_0, ALT | SHIFT)
     hand.settle()
     pane = hand.window.panes["Lesson"]
@@ -265,8 +267,10 @@ def test_texts_of_dialogs_are_plain(captured: Hand) -> None:
     window = hand.window
     all_of_them = "\n".join(HOSTILE)
     dialogs.show_warning(window, "Not opened", FILE)
-    dialogs.ask_unsaved(window, BOLD, lambda: None, lambda: None)
-    dialogs.ask_recover(window, f"{BOLD}: {FILE}\n{all_of_them}", lambda: None, lambda: None)
+    dialogs.ask_to_save_changes(window, BOLD, lambda: None, lambda: None)
+    dialogs.ask_to_recover_documents(
+        window, f"{BOLD}: {FILE}\n{all_of_them}", lambda: None, lambda: None
+    )
     dialogs.show_exception(window, FILE)
     window.controllers.export_controller.show_error(FILE)
     assert len(hand.boxes()) == 5

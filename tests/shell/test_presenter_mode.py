@@ -67,7 +67,7 @@ def panes(window: MainWindow) -> dict[str, bool]:
 
 def edges(window: MainWindow) -> list[int]:
     """Return the start and end positions of the visible panes."""
-    shown = [window.docks.by_id[name] for name in sorted(window.workspace.wanted.panes)]
+    shown = [window.docks.by_id[name] for name in sorted(window.workspace.requested_view.panes)]
     return [edge for dock in shown for edge in _ends(dock.geometry())]
 
 
@@ -78,7 +78,7 @@ def _ends(area: QRect) -> tuple[int, ...]:
 def arrangement(window: MainWindow) -> dict[str, object]:
     return {
         "panes": panes(window),
-        "seen": window.workspace.wanted.panes,  # of tabbed panes, only the front one
+        "seen": window.workspace.requested_view.panes,  # of tabbed panes, only the front one
         "window": (window.geometry(), window.windowState()),
         "menu": window.menuBar().height(),
         "type": (QApplication.font(), text_scale()),
@@ -253,16 +253,16 @@ def test_b_is_a_letter_elsewhere(usual_size: None, hand: Hand) -> None:
 
 
 def test_every_action_still_has_its_keys(teacher: Hand) -> None:
-    was = teacher.window.workspace.document.get("causal")
+    was = teacher.window.workspace.document.get_setting("causal")
     teacher.press(Key.Key_M, CONTROL)
     teacher.settle()
-    assert teacher.window.workspace.document.get("causal") != was
+    assert teacher.window.workspace.document.get_setting("causal") != was
 
 
 def test_frames_are_thicker_and_the_colours_stay(teacher: Hand) -> None:
     window = teacher.window
     assert window.theme.stroke > 1
-    window.set_scheme("dark")
+    window.set_colour_scheme("dark")
     assert window.theme.stroke > 1
     assert window.theme.name == "dark"
     teacher.key(Key.Key_F5)

@@ -81,7 +81,7 @@ def test_a_pair_is_read_as_it_is_typed_and_taken_back(hand: Hand, encoder: Path)
         hand.window.actions_.by_id["workspace.undo"].trigger()
         hand.settle()
     assert run_of(hand).texts[0][1:] == tuple(TEXT.split())
-    hand.window.workspace.set("captured", None)
+    hand.window.workspace.change_setting("captured", None)
     hand.settle()
     assert not setup.second_part.isVisible()
 

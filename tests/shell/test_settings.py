@@ -20,11 +20,11 @@ from visualizer.attention.spec import Device
 from visualizer.session.document import Document, default_document
 from visualizer.session.pane_spec import PaneArea
 from visualizer.session.view import View
-from visualizer.session.view_options import ColourMapKind, maps_of_kind
+from visualizer.session.view_options import ColourMapKind, colour_maps_of_kind
 from visualizer.shell.pane_docks import DEFAULT_WIDTHS_PX
 from visualizer.shell.settings_controller import list_data_folders
 from visualizer.shell.settings_dialog import SettingComboBox
-from visualizer.shell.window_manager import WindowManager, new_document
+from visualizer.shell.window_manager import WindowManager, create_initial_document
 from visualizer.widgets import app_settings, fonts
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.incremental_gui_task import IncrementalTask
@@ -91,7 +91,7 @@ def test_a_size_that_comes_with_a_theme_is_filled(hand: Hand) -> None:
     wanted = places()
     hand.window.resize(1280, 800)
     hand.until(lambda: places() != wanted)
-    hand.window.set_scheme("dark")
+    hand.window.set_colour_scheme("dark")
     hand.window.resize(1600, 1000)
     QApplication.processEvents()
     hand.settle()
@@ -137,7 +137,7 @@ def test_the_text_is_as_large_as_the_screen_asks_for_unless_chosen(
     dialog = settings(hand)
     assert dialog.text_size.currentText() == "Automatic"
     choose(dialog.text_size, "100%")
-    monkeypatch.setattr(fonts, "screen_scale", lambda screen: 4 / 3)
+    monkeypatch.setattr(fonts, "text_scale_for_screen", lambda screen: 4 / 3)
     choose(dialog.text_size, "Automatic")
     assert text_scale() == pytest.approx(4 / 3, abs=0.05)
     QApplication.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont))
@@ -169,7 +169,7 @@ def test_colours_act_immediately_and_in_new_windows(hand: Hand, open_window: Ope
     choose(dialog.map, "magma")
     choose(dialog.signed_map, "Dark at 0")
     hand.until(lambda: hand.panel("weights").colour.map == "magma")
-    assert hand.panel("scores").colour.map == maps_of_kind(ColourMapKind.DIVERGING)[2].id
+    assert hand.panel("scores").colour.map == colour_maps_of_kind(ColourMapKind.DIVERGING)[2].id
     assert hand.window.actions_.by_id["view.set_map magma"].isChecked()
     hand.window.actions_.by_id["view.set_map cividis"].trigger()
     assert dialog.map.currentText() == "cividis"
@@ -182,10 +182,10 @@ def test_the_device_is_that_of_the_document_and_of_new_ones(hand: Hand) -> None:
     dialog = settings(hand)
     choose(dialog.device, "CPU")
     assert hand.window.workspace.document.spec.device is Device.CPU
-    assert new_document() == default_document().set("device", Device.CPU)
+    assert create_initial_document() == default_document().with_setting("device", Device.CPU)
     hand.choose("device QComboBox", "Best available")
     assert dialog.device.currentText() == "Best available"
-    assert new_document() == default_document()
+    assert create_initial_document() == default_document()
     hand.settle()
 
 
@@ -205,7 +205,7 @@ def test_unsaved_changes_are_kept_only_where_they_are_wanted(hand: Hand) -> None
     hand.until(kept)
     dialog.autosave.setFocus()
     QTest.keyClick(dialog.autosave, Qt.Key.Key_Space)
-    assert not app_settings.is_autosaving()
+    assert not app_settings.is_autosave_enabled()
     hand.until(lambda: not kept())
     QTest.keyClick(dialog.autosave, Qt.Key.Key_Space)
     hand.until(kept)
@@ -256,7 +256,7 @@ def test_other_windows_follow_one_after_the_other(
     choose_dark: Callable[[Hand], None],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first, *others = (windows.open(Document()) for _ in range(3))
+    first, *others = (windows.open_window(Document()) for _ in range(3))
     for window in others:
         Hand(qtbot, window).settle()
     hand = Hand(qtbot, first)
@@ -276,7 +276,7 @@ def test_other_windows_follow_one_after_the_other(
         set_scheme(scheme)
 
     for window in others:
-        monkeypatch.setattr(window, "set_scheme", partial(styled, window.set_scheme))
+        monkeypatch.setattr(window, "set_colour_scheme", partial(styled, window.set_colour_scheme))
     choose_dark(hand)
     assert first.theme == DARK
     assert [window.theme for window in others] == [LIGHT, LIGHT]  # the first window is not delayed
@@ -290,12 +290,12 @@ def test_other_windows_follow_one_after_the_other(
 def test_a_window_may_be_closed_while_others_are_styled(
     windows: WindowManager, qtbot: QtBot, *, is_styled: bool
 ) -> None:
-    first, second = windows.open(Document()), windows.open(Document())
+    first, second = windows.open_window(Document()), windows.open_window(Document())
     Hand(qtbot, second).settle()
     hand = Hand(qtbot, first)
     hand.settle()
     if is_styled:
-        second.set_scheme = lambda scheme: second.close()  # type: ignore[assignment, method-assign]
+        second.set_colour_scheme = lambda scheme: second.close()  # type: ignore[assignment, method-assign]
     choose_in_menu(hand)
     if not is_styled:
         second.close()  # the window is deleted, so using it raises an error
@@ -307,7 +307,7 @@ def test_a_window_may_be_closed_while_others_are_styled(
 
 @pytest.mark.slow
 def test_the_labs_theme_is_that_of_all_windows(windows: WindowManager, qtbot: QtBot) -> None:
-    window = windows.open(Document())
+    window = windows.open_window(Document())
     hand = Hand(qtbot, window)
     hand.settle()
     windows.open_lab()

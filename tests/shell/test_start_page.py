@@ -15,7 +15,11 @@ from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand
 from visualizer.documents import recent_files
 from visualizer.documents.document_file import DOCUMENT_SUFFIX, SavedDocument, document_bytes
 from visualizer.features.next_token.presenter import NEXT_TOKEN_PANEL
-from visualizer.features.start_page.examples import EXAMPLE_TEXTS, Example, load_picture_data
+from visualizer.features.start_page.examples import (
+    EXAMPLE_TEXTS,
+    StartPageExample,
+    load_picture_data,
+)
 from visualizer.language.example_run import ESSENTIAL_HEAD, EXPECTED_CELL, HEAD
 from visualizer.session.document import Document, default_document
 from visualizer.session.view import LessonPosition, View
@@ -53,7 +57,7 @@ def page_of(window: MainWindow) -> StartPage:
     return page
 
 
-def choose(hand: Hand, example: Example) -> None:
+def choose(hand: Hand, example: StartPageExample) -> None:
     card = page_of(hand.window).cards[example]
     QTest.mouseClick(card, LEFT, pos=card.rect().center())
 
@@ -85,7 +89,7 @@ def test_the_status_line_describes_only_what_is_seen(hand: Hand) -> None:
         page_of(window)
         assert window.facts.text() == ""
         assert not window.provenance.isVisible()
-        window.controllers.start_page.leave()
+        window.controllers.start_page.close_page()
         assert "6 tokens" in window.facts.text()
         assert window.provenance.isVisible()
         window.actions_.by_id["start_page.open"].trigger()
@@ -119,7 +123,7 @@ def test_page_and_settings_agree_on_whether_it_comes_at_the_start(hand: Hand) ->
 
 def test_the_lesson_opens_before_lessons_are_loaded(hand: Hand) -> None:
     hand.window.controllers.lesson_controller.lessons = ()  # as before the window was painted
-    choose(hand, Example.LESSON)
+    choose(hand, StartPageExample.LESSON)
     hand.settle()
     assert hand.window.panes["Lesson"].isVisible()
 
@@ -143,7 +147,7 @@ def test_a_document_comes_without_the_page(
 
 def test_the_book_is_what_lies_behind(hand: Hand, windows: WindowManager) -> None:
     run = hand.window.workspace.run
-    choose(hand, Example.BOOK)
+    choose(hand, StartPageExample.BOOK)
     assert hand.window.controllers.start_page.page is None
     assert hand.window.workspace.run is run
     assert run is not None
@@ -157,7 +161,7 @@ def test_the_book_opens_next_to_what_would_be_lost(hand: Hand, windows: WindowMa
     hand.press(Qt.Key.Key_M)
     hand.settle()
     hand.press(Qt.Key.Key_H, CONTROL | ALT)
-    choose(hand, Example.BOOK)
+    choose(hand, StartPageExample.BOOK)
     hand.until(lambda: len(windows.all) == 2)
     hand.until(lambda: windows.all[1].workspace.computed == default_document())
     assert hand.window.workspace.document != default_document()
@@ -166,7 +170,7 @@ def test_the_book_opens_next_to_what_would_be_lost(hand: Hand, windows: WindowMa
 @pytest.mark.filterwarnings("ignore")  # transformers warns about small models
 def test_the_trained_example_is_a_model_whose_copying_breaks_without_a_head(hand: Hand) -> None:
     pytest.importorskip("transformers.modeling_utils")  # the first import takes long
-    choose(hand, Example.TRAINED)
+    choose(hand, StartPageExample.TRAINED)
     assert hand.window.controllers.start_page.page is None
     hand.until(lambda: hand.chips[:7] == tuple("journey"))
     hand.settle()
@@ -180,7 +184,7 @@ def test_the_trained_example_is_a_model_whose_copying_breaks_without_a_head(hand
     hand.until(hand.window.panes["Layers"].isVisible)
     hand.until(lambda: not hand.window.docks.by_id["Next token"].isHidden())
     hand.settle()
-    hand.window.docks.open("Next token")
+    hand.window.docks.open_pane("Next token")
     hand.until(lambda: bool(hand.window.workspace.screen.panel(NEXT_TOKEN_PANEL).rows))
     before = hand.window.workspace.screen.panel(NEXT_TOKEN_PANEL).rows[0]
     assert (before.token, before.probability > 0.99) == ("j", True)
@@ -197,7 +201,7 @@ def test_without_transformers_the_trained_example_is_a_layer(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("visualizer.models.lab_model_files.can_open_models", lambda: False)
-    choose(hand, Example.TRAINED)
+    choose(hand, StartPageExample.TRAINED)
     hand.until(lambda: hand.chips[:7] == tuple("journey"))
     hand.settle()
     assert hand.window.workspace.view.heads == frozenset({HEAD})
@@ -206,7 +210,7 @@ def test_without_transformers_the_trained_example_is_a_layer(
 
 
 def test_the_lesson_opens(hand: Hand) -> None:
-    choose(hand, Example.LESSON)
+    choose(hand, StartPageExample.LESSON)
     hand.settle()
     assert hand.window.controllers.start_page.page is None
     assert hand.window.panes["Lesson"].isVisible()
@@ -214,19 +218,19 @@ def test_the_lesson_opens(hand: Hand) -> None:
     assert position is not None
     lesson = hand.window.controllers.lesson_controller.lessons[0]
     assert position == LessonPosition(lesson.name, 0)
-    assert EXAMPLE_TEXTS[Example.LESSON].title == lesson.title
+    assert EXAMPLE_TEXTS[StartPageExample.LESSON].title == lesson.title
 
 
 @pytest.mark.slow
 def test_the_lab_opens_and_trains(hand: Hand, windows: WindowManager, qtbot: QtBot) -> None:
-    choose(hand, Example.TRAINING)
+    choose(hand, StartPageExample.TRAINING)
     qtbot.waitUntil(lambda: bool(windows.lab and windows.lab.isVisible()), timeout=PATIENCE_MS)
     lab = windows.lab
     assert lab is not None
     qtbot.waitUntil(lambda: lab.lab.run is not None, timeout=PATIENCE_MS)
     qtbot.waitUntil(lambda: bool(lab.lab.run and lab.lab.run.step > 0), timeout=6 * PATIENCE_MS)
     run = lab.lab.run
-    choose(hand, Example.TRAINING)  # the page is still open and does not restart
+    choose(hand, StartPageExample.TRAINING)  # the page is still open and does not restart
     assert lab.lab.run is not None
     assert run is not None
     assert lab.lab.run.folder == run.folder
@@ -256,7 +260,7 @@ def test_another_document_can_be_looked_for(hand: Hand) -> None:
 
 def test_the_keyboard_stays_on_the_page(hand: Hand) -> None:
     page = page_of(hand.window)
-    hand.until(page.cards[Example.BOOK].hasFocus)
+    hand.until(page.cards[StartPageExample.BOOK].hasFocus)
     seen = []
     for _ in range(len(EXAMPLE_TEXTS) + 4):
         focused = QApplication.focusWidget()
@@ -267,7 +271,7 @@ def test_the_keyboard_stays_on_the_page(hand: Hand) -> None:
         hand.key(Qt.Key.Key_Tab)
     assert len(set(seen)) == len(EXAMPLE_TEXTS) + 3  # and back to the first
     hand.press(Qt.Key.Key_Backtab, Qt.KeyboardModifier.ShiftModifier)
-    page.cards[Example.LESSON].setFocus()
+    page.cards[StartPageExample.LESSON].setFocus()
     hand.key(Qt.Key.Key_Return)
     assert hand.window.controllers.start_page.page is None
 
@@ -285,7 +289,7 @@ def test_a_command_for_what_is_covered_uncovers_it(hand: Hand) -> None:
 def test_each_image_is_painted_in_both_themes(hand: Hand) -> None:
     papers = {}
     for scheme in ("light", "dark"):
-        hand.window.set_scheme(scheme)
+        hand.window.set_colour_scheme(scheme)
         for example, card in page_of(hand.window).cards.items():
             image = card.grab().toImage()
             step = 7

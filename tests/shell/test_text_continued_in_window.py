@@ -45,7 +45,7 @@ class Continuing:
         hand.window.controllers.document_controller.open(folder)
         hand.until(lambda: hand.window.workspace.document.model is not None)
         hand.settle()
-        hand.window.docks.open("Continue")
+        hand.window.docks.open_pane("Continue")
         hand.until(lambda: bool(self.controller.panel.bars.bars) or bool(self.problem))
 
     @property
@@ -161,7 +161,7 @@ def test_going_back_shows_what_might_have_come_and_a_click_branches(continuing: 
         for at, bar in enumerate(panel.bars.bars)
         if bar.token not in (None, first[2], 2)
     )
-    middle = bars.row(at).center().toPoint()
+    middle = bars.row_rectangle(at).center().toPoint()
     QTest.mouseClick(bars, Qt.MouseButton.LeftButton, pos=QPoint(middle.x(), middle.y()))
     continuing.rest()
     assert continuing.numbers == [*first[:2], other]
@@ -213,7 +213,7 @@ def test_rows_and_the_text_that_is_used_are_those_of_one_pass(continuing: Contin
 def test_words_that_are_picked_become_the_text(continuing: Continuing) -> None:
     hand, controller = continuing.hand, continuing.controller
     for number in (9, 6, 7):  # dog sat on
-        controller.pick(number)
+        controller.pick_token(number)
         continuing.rest()
     rows = {layer: [] for layer in (0, 1)}  # type: ignore[var-annotated]
     for node in (ROOT_NODE, *controller.tree.path):
@@ -236,11 +236,11 @@ def test_words_that_are_picked_become_the_text(continuing: Continuing) -> None:
 
 def test_a_text_that_is_typed_is_not_replaced_by_what_was_generated(continuing: Continuing) -> None:
     hand, controller = continuing.hand, continuing.controller
-    controller.pick(9)
+    controller.pick_token(9)
     continuing.rest()
     hand.click(hand.sentence.viewport())
     hand.press(Qt.Key.Key_End)
-    controller.use_as_text()
+    controller.use_as_document_text()
     QTest.keyClicks(hand.sentence, "s")  # before the worker has a result
     continuing.rest()
     assert hand.window.workspace.document.text == hand.sentence.toPlainText() == f"{TEXT}s"
@@ -270,11 +270,11 @@ def test_edits_that_are_of_the_tokens_of_the_text_are_reported(continuing: Conti
         replace(source, cuts=(CutEdges(0, 0, ((3, 1),)),)),
         replace(source, edits=(HeadEdit(0, 0, HeadEditKind.MEAN),)),
     ):
-        hand.window.workspace.set("model", changed)
+        hand.window.workspace.change_setting("model", changed)
         hand.settle()
         assert continuing.controller.panel.message == TOKEN_EDITS_ERROR
         assert not continuing.controller.panel.bars.bars
-    hand.window.workspace.set("model", source)
+    hand.window.workspace.change_setting("model", source)
     hand.settle()
     hand.until(lambda: bool(continuing.controller.panel.bars.bars))
 
@@ -285,7 +285,7 @@ def test_another_text_begins_again_and_what_was_asked_before_is_dropped(
     hand, controller = continuing.hand, continuing.controller
     continuing.greedily(2)
     controller.set_steps(200)
-    controller.toggle()
+    controller.toggle_generation()
     assert controller.is_running
     hand.type_sentence("a dog ran")
     hand.settle()
@@ -322,7 +322,7 @@ def test_reading_of_an_earlier_text_is_stopped(
 
     with monkeypatch.context() as patched:
         patched.setattr(TextGenerator, "sample_token", draw_on)
-        controller.sample()
+        controller.sample_token()
         hand.until(has_begun.is_set)
         hand.type_sentence("a dog ran")
         hand.settle()
@@ -336,10 +336,10 @@ def test_too_long_a_text_is_rejected_in_a_sentence(continuing: Continuing) -> No
     hand.type_sentence("cat " * 65)  # 66 of the maximum of 67 tokens
     hand.settle()
     hand.until(lambda: len(controller.tree.prompt) == 66)
-    controller.pick(9)
+    controller.pick_token(9)
     continuing.rest()
     assert continuing.problem == ""
-    continuing.controller.sample()
+    continuing.controller.sample_token()
     continuing.rest()
     assert (
         continuing.problem
@@ -366,7 +366,7 @@ def test_failures_of_an_earlier_text_are_not_reported_for_the_next(
 
     with monkeypatch.context() as patched:
         patched.setattr(TextGenerator, "sample_token", fail)
-        controller.sample()
+        controller.sample_token()
         hand.until(has_begun.is_set)
         hand.type_sentence("a dog ran")
         hand.settle()
@@ -379,7 +379,7 @@ def test_failures_of_an_earlier_text_are_not_reported_for_the_next(
 
 
 def test_without_a_model_the_pane_says_what_to_do(hand: Hand) -> None:
-    hand.window.docks.open("Continue")
+    hand.window.docks.open_pane("Continue")
     hand.until(lambda: hand.window.panes["Continue"].isVisible())
     pane = hand.window.panes["Continue"]
     assert pane.message.text() == MODEL_REQUIRED
@@ -421,10 +421,10 @@ def test_the_text_is_given_as_a_message(hand: Hand, chat_folder: Path) -> None:
     assert run.texts == (words,)
     assert by_id["model_generation.toggle_chat"].isChecked()
     assert strip.tooltip_text(8) == "</s>, token 9 (EOS: end of the text)"
-    continuing.controller.pick(9)
+    continuing.controller.pick_token(9)
     continuing.rest()
     hand.until(lambda: continuing.controller.panel.can_use_as_text)  # to enable its command
-    continuing.controller.use_as_text()
+    continuing.controller.use_as_document_text()
     hand.until(lambda: hand.window.workspace.document.text != TEXT)
     hand.settle()
     run = hand.window.workspace.run
@@ -449,7 +449,7 @@ def test_a_rejected_patch_is_the_reason_that_there_is_nothing_to_continue(
     model = hand.window.workspace.document.model
     assert model
     patch = HeadEdit(0, 1, HeadEditKind.PATCHED, text=f"{TEXT} and more")
-    hand.window.workspace.set("model", replace(model, edits=(patch,)))
+    hand.window.workspace.change_setting("model", replace(model, edits=(patch,)))
     hand.until(lambda: hand.window.workspace.input_error is not None)
     refused = hand.window.workspace.input_error
     assert refused

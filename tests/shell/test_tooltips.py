@@ -108,23 +108,23 @@ def test_tooltips_add_something_and_name_the_shortcuts(hand: Hand) -> None:
     hand.settle()
     assert complaints(hand) == set()
     window.controllers.comparison_controller.compare_heads()
-    window.controllers.mask_edit_controller.toggle()
+    window.controllers.mask_edit_controller.toggle_editing()
     hand.settle()
     assert complaints(hand) == set()
     window.controllers.mask_edit_controller.stop_editing()
     hand.press(Qt.Key.Key_P, CONTROL)
     hand.settle()
     assert complaints(hand) == set()
-    window.controllers.lesson_controller.open(0)
+    window.controllers.lesson_controller.open_lesson(0)
     hand.settle()
     assert complaints(hand) == set()
-    window.controllers.start_page.open()
-    window.controllers.settings_controller.open()
+    window.controllers.start_page.open_page()
+    window.controllers.settings_controller.open_settings()
     QApplication.processEvents()
     assert complaints(hand) == set()
     assert window.controllers.settings_controller.dialog is not None
     window.controllers.settings_controller.dialog.close()
-    window.controllers.start_page.leave()
+    window.controllers.start_page.close_page()
 
 
 def test_the_walk_sees_the_buttons_and_finds_what_is_wrong(hand: Hand) -> None:

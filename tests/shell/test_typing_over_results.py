@@ -16,7 +16,7 @@ from tests.support.window_input import PATIENCE_MS
 from visualizer import app
 from visualizer.attention import run as attention_run
 from visualizer.attention.settings import SETTINGS, SettingKind
-from visualizer.attention.spec import BlockKind, MaskKind
+from visualizer.attention.spec import MaskKind, TransformerBlockKind
 from visualizer.models import long_text_runner
 from visualizer.shell.screen_presenter import ScreenPresenter
 
@@ -158,19 +158,19 @@ def test_a_number_that_is_stepped_counts_every_step(
     monkeypatch.setattr(attention_run, "MAX_FULL_MATRIX_BYTES", 2**20)
     workspace.set_text(LONG)
     for setting, value in (("dropout", 0.5), ("mask", MaskKind.WINDOW)):
-        workspace.set(setting, value)
+        workspace.change_setting(setting, value)
     if name == "d_ff":
-        workspace.set("block", BlockKind.PRE_NORM)
-        workspace.set("d_in", 4)  # this also changes the output size
+        workspace.change_setting("block", TransformerBlockKind.PRE_NORM)
+        workspace.change_setting("d_in", 4)  # this also changes the output size
     hand.settle()
     box: QAbstractSpinBox = getattr(hand.window.settings_bar.rows[name].control, "box")  # noqa: B009
     hand.window.settings_bar.open_other_settings()
     box.setFocus()
-    before = workspace.document.get(name)
+    before = workspace.document.get_setting(name)
     QTest.keyClick(box, Qt.Key.Key_Up)
-    step = workspace.document.get(name) - before
+    step = workspace.document.get_setting(name) - before
     press = partial(QTest.keyClick, box, Qt.Key.Key_Up)
     act_at_pace(hand, [press] * 7, 5)
     hand.until(lambda: not workspace.is_working and not workspace.is_screen_outdated)
     assert step > 0
-    assert workspace.document.get(name) == pytest.approx(before + 8 * step)
+    assert workspace.document.get_setting(name) == pytest.approx(before + 8 * step)

@@ -36,13 +36,13 @@ def test_the_menu_names_what_is_undone(hand: Hand) -> None:
     hand.type_sentence("one & two")
     hand.settle()
     assert (undo.text(), redo.text()) == ("&Undo: text", "&Redo")
-    hand.window.workspace.set("d_in", 6)
+    hand.window.workspace.change_setting("d_in", 6)
     hand.settle()
     assert undo.text() == "&Undo: Embedding size"
     undo.trigger()
     hand.settle()
     assert (undo.text(), redo.text()) == ("&Undo: text", "&Redo: Embedding size")
-    hand.window.workspace.set("mechanism", Mechanism.SIMPLIFIED)
+    hand.window.workspace.change_setting("mechanism", Mechanism.SIMPLIFIED)
     hand.settle()
     assert (undo.text(), redo.text()) == ("&Undo", "&Redo")
     assert (undo.toolTip(), undo.iconText()) == before
@@ -162,7 +162,7 @@ def test_a_number_typed_is_one_step(hand: Hand, setting: str) -> None:
     assert hand.window.workspace.document == before
     assert can(hand) == (False, True)
     hand.press(Z, CONTROL | SHIFT)
-    assert hand.window.workspace.document.get(setting) == pytest.approx(
+    assert hand.window.workspace.document.get_setting(setting) == pytest.approx(
         0.25 if setting == "dropout" else 25
     )
 
@@ -241,15 +241,17 @@ def test_each_edit_of_a_matrix_is_a_step(hand: Hand) -> None:
 def test_the_last_seed_is_followed_by_the_first(
     open_window: Callable[..., MainWindow], qtbot: QtBot, keys: Qt.KeyboardModifier, name: str
 ) -> None:
-    hand = Hand(qtbot, open_window(Document().set("dropout", 0.5).set(name, 2**31 - 1)))
+    hand = Hand(
+        qtbot, open_window(Document().with_setting("dropout", 0.5).with_setting(name, 2**31 - 1))
+    )
     hand.settle()
     hand.press(Qt.Key.Key_R, keys)
     hand.settle()
-    assert hand.window.workspace.document.get(name) == 0
+    assert hand.window.workspace.document.get_setting(name) == 0
     hand.press(Z)
-    assert hand.window.workspace.document.get(name) == 2**31 - 1
+    assert hand.window.workspace.document.get_setting(name) == 2**31 - 1
     hand.click(hand.window.settings_bar.rows[name].control.findChildren(QToolButton)[0])
-    assert hand.window.workspace.document.get(name) == 0
+    assert hand.window.workspace.document.get_setting(name) == 0
     hand.settle()
 
 

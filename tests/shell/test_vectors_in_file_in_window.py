@@ -123,7 +123,7 @@ def test_readings_drawings_and_exports_ended_at_random_leave_nothing_behind(
         signal.connect(check)
     acts = (
         lambda: workspace.set_text(" ".join(words[: chance.randrange(5, len(words))])),
-        lambda: workspace.show_leading((chance.randrange(2),)),
+        lambda: workspace.show_leading_index((chance.randrange(2),)),
         enlarge,
         workspace.undo,
         export,
@@ -160,11 +160,11 @@ def test_a_closed_window_frees_it(
 
 def open_and_close(windows: WindowManager, qtbot: QtBot, folder: Path, cache: Path) -> None:
     """Process a text in a window, and close the window without keeping references."""
-    hand = Hand(qtbot, windows.open(Document(text=TEXT)))
+    hand = Hand(qtbot, windows.open_window(Document(text=TEXT)))
     hand.settle()
     hand.window.controllers.document_controller.open(folder)
     hand.until(lambda: hand.window.workspace.document.model is not None)
     hand.settle()
     assert len(mapped_of(cache)) == 1
-    hand.window.controllers.document_controller.abandon()
+    hand.window.controllers.document_controller.discard_unsaved_changes()
     hand.window.close()

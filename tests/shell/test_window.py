@@ -60,11 +60,11 @@ def test_the_document_requested_at_startup_stays(
     assert not window.actions_.by_id["workspace.undo"].isEnabled()
     hand.press(Qt.Key.Key_M)
     hand.settle()
-    assert window.workspace.document == document.set("causal", False)
+    assert window.workspace.document == document.with_setting("causal", False)
 
 
 def test_a_number_is_shown_with_the_decimals_that_it_has(open_window: Open, qtbot: QtBot) -> None:
-    hand = Hand(qtbot, open_window(Document().set("dropout", 0.125)))
+    hand = Hand(qtbot, open_window(Document().with_setting("dropout", 0.125)))
     box = hand.find(QDoubleSpinBox, "dropout Decimal")
     assert box.text() == "0.125"
     hand.type_number("dropout", "0.3755")

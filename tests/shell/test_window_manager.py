@@ -51,7 +51,7 @@ def test_data_of_a_closed_window_are_freed_on_another_thread(
             where.append(threading.get_ident())
 
     where: list[int] = []
-    window = windows.open(Document())
+    window = windows.open_window(Document())
     qtbot.waitUntil(lambda: window.workspace.run is not None)
     qtbot.waitUntil(lambda: not window.workspace.is_working)
     workspace = window.workspace
@@ -100,10 +100,10 @@ def test_a_folder_that_holds_no_model_is_rejected_before_a_window_opens(
 
 @pytest.mark.slow
 def test_a_theme_is_that_of_all_windows(windows: WindowManager, qtbot: QtBot) -> None:
-    opened = [windows.open(Document()) for _ in range(3)]
-    opened[1].controllers.settings_controller.choose_scheme(ColourScheme.DARK)
+    opened = [windows.open_window(Document()) for _ in range(3)]
+    opened[1].controllers.settings_controller.choose_colour_scheme(ColourScheme.DARK)
     qtbot.waitUntil(lambda: are_alike(opened, DARK))
-    opened[1].controllers.settings_controller.choose_scheme(ColourScheme.LIGHT)
+    opened[1].controllers.settings_controller.choose_colour_scheme(ColourScheme.LIGHT)
     qtbot.waitUntil(lambda: are_alike(opened, LIGHT))
     assert [window.scheme for window in opened] == [ColourScheme.LIGHT] * 3
 
@@ -112,12 +112,12 @@ def test_a_theme_is_that_of_all_windows(windows: WindowManager, qtbot: QtBot) ->
 def test_the_last_of_two_themes_stays_though_the_first_was_not_everywhere(
     windows: WindowManager, qtbot: QtBot
 ) -> None:
-    opened = [windows.open(Document()) for _ in range(3)]
-    opened[0].controllers.settings_controller.choose_scheme(ColourScheme.DARK)
-    opened[2].controllers.settings_controller.choose_scheme(ColourScheme.LIGHT)
+    opened = [windows.open_window(Document()) for _ in range(3)]
+    opened[0].controllers.settings_controller.choose_colour_scheme(ColourScheme.DARK)
+    opened[2].controllers.settings_controller.choose_colour_scheme(ColourScheme.LIGHT)
     qtbot.waitUntil(lambda: are_alike(opened, LIGHT))
     windows.all[1].close()
-    windows.all[0].controllers.settings_controller.choose_scheme(ColourScheme.DARK)
+    windows.all[0].controllers.settings_controller.choose_colour_scheme(ColourScheme.DARK)
     qtbot.waitUntil(lambda: are_alike(windows.all, DARK))
     assert [window.scheme for window in windows.all] == [ColourScheme.DARK] * 2
 

@@ -90,7 +90,7 @@ def test_names_of_stored_settings_do_not_change(open_window: Open) -> None:
 def test_a_pane_made_later_has_its_place_in_the_tab_order(open_window: Open) -> None:
     window = open_window()
     earlier, new = "Explain", "Numbers"
-    window.docks.open(new)
+    window.docks.open_pane(new)
     ring, stops = tab_stops(window), tab_stops(window.panes[new])
     assert stops
     at = ring.index(stops[0])
@@ -113,12 +113,12 @@ def test_size_and_panes_come_back(open_window: Open) -> None:
 @pytest.mark.slow
 def test_colours_come_back(open_window: Open) -> None:
     first = open_window()
-    first.set_scheme("dark")
+    first.set_colour_scheme("dark")
     first.close()
     second = open_window()
     assert (second.scheme, second.theme) == (ColourScheme.DARK, DARK)
     assert second.actions_.by_id["theme.set_scheme dark"].isChecked()
-    second.set_scheme("light")
+    second.set_colour_scheme("light")
     assert second.theme is LIGHT
 
 
@@ -173,7 +173,7 @@ def test_a_broken_file_is_survived(
     path.write_bytes(content)
     window = open_window()
     assert window.scheme is ColourScheme.SYSTEM
-    window.set_scheme("dark")
+    window.set_colour_scheme("dark")
     assert app_settings.load_scheme() is ColourScheme.DARK
 
 
@@ -201,7 +201,7 @@ def test_stored_files_are_private() -> None:
     settings = app_settings.settings_file().path
     settings.parent.mkdir(parents=True)
     for _ in range(2):  # new folders and folders that contain files
-        app_settings.restrict_access()
+        app_settings.restrict_folder_access()
         app_settings.save_scheme(ColourScheme.DARK)
         assert "dark" in settings.read_text(encoding="utf-8")
         assert stat.S_IMODE(settings.stat().st_mode) == 0o600
@@ -228,7 +228,7 @@ def test_the_layout_is_set_back(open_window: Open, qtbot: QtBot) -> None:
     places = {id_: window.docks.by_id[id_].geometry() for id_ in in_front}
     hidden = docks(window)
     window.docks.by_id["Tokens"].close()
-    window.docks.open("Shapes")
+    window.docks.open_pane("Shapes")
     window.addDockWidget(Qt.DockWidgetArea.LeftDockWidgetArea, window.docks.docks["Heads"])
     for name in ("Lines", "Numbers"):
         window.docks.actions[name].trigger()

@@ -23,7 +23,7 @@ from tests.soak.loaded_modules import load_all
 from tests.soak.monkey import Monkey
 from tests.soak.served_model import ModelServer
 from tests.soak.watch import Watch
-from visualizer.app import clear_own_clipboard, create_window_services, make_application
+from visualizer.app import clear_transient_clipboard, create_window_services, make_application
 from visualizer.documents.document_file import SavedDocument, document_bytes, read_document
 from visualizer.documents.recovery_file import find_crash_recovery_files
 from visualizer.errors import InputError
@@ -36,7 +36,7 @@ from visualizer.shell.window_manager import WindowManager
 from visualizer.widgets.app_settings import (
     MAIN_WINDOW,
     RECOVERY,
-    is_autosaving,
+    is_autosave_enabled,
     store_values,
     user_data_folder,
 )
@@ -199,12 +199,14 @@ class Run:
         faulthandler.dump_traceback_later(2 * HANGS_S, exit=True)
         if self._chance.random() < 0.5:
             self._monkey.faults.mend()
-            pauses = [each.controllers.document_controller.autosave_controller.pause_ms
+            pauses = [each.controllers.document_controller.autosave_controller.autosave_delay_ms
                       for each in self._manager.all]  # fmt: skip
             linger(KEPT_MS + max(pauses, default=0))
             for number, window in enumerate(self._manager.all):
                 controller, workspace = window.controllers.document_controller, window.workspace
-                if is_autosaving() and not (controller.is_saved or workspace.wanted.lesson):
+                if is_autosave_enabled() and not (
+                    controller.is_saved or workspace.requested_view.lesson
+                ):
                     content = document_bytes(workspace.document, workspace.view)
                     (self._unsaved / str(number)).write_bytes(content)
         self._server.lose()
@@ -235,9 +237,9 @@ class Run:
         if keep:
             # Otherwise, the panes that were opened last are shown.
             store_values({MAIN_WINDOW.seal: ""})
-            window = self._manager.open(Document())
+            window = self._manager.open_window(Document())
             linger(500)
-            window.set_scheme("light")
+            window.set_colour_scheme("light")
         for window in old:
             while (
                 window in self._manager.all
@@ -246,7 +248,7 @@ class Run:
                 window.controllers.export_controller.exporter.cancel()
                 linger(10)
             if window in self._manager.all:  # otherwise, it has already been closed
-                window.controllers.document_controller.abandon()
+                window.controllers.document_controller.discard_unsaved_changes()
                 window.close()
         if lab := self._manager.lab:
             lab.lab.close_run()
@@ -278,7 +280,7 @@ def main(seed: str, life: str, longest_gap: str, minutes: str, place: str) -> in
     failed = bool(run.watch.failures)
     del run
     application.processEvents()
-    clear_own_clipboard()  # as the program does at exit
+    clear_transient_clipboard()  # as the program does at exit
     return int(failed)
 
 

@@ -141,8 +141,10 @@ def test_nothing_but_the_very_numbers_is_taken(number: int) -> None:
 def test_what_is_no_number_may_be_recorded_where_it_was_computed() -> None:
     masked = np.load(io.BytesIO(RECORDED["trace/masked.npy"]))
     assert np.isneginf(masked).any()
-    document = Document(text="one two").set("normalisation", NormalisationKind.NAIVE_SOFTMAX)
-    document = document.set("temperature", 1e-5)
+    document = Document(text="one two").with_setting(
+        "normalisation", NormalisationKind.NAIVE_SOFTMAX
+    )
+    document = document.with_setting("temperature", 1e-5)
     made = run_of(document)
     recorded = opened(document_bytes(document, View(), made)).recorded
     assert recorded

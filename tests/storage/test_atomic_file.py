@@ -394,7 +394,7 @@ def test_where_there_are_no_locks_it_is_written_and_nothing_removed(
 @pytest.mark.skipif(os.name == "nt", reason="no such permissions on Windows")
 def test_what_is_in_a_private_folder_is_private(tmp_path: Path) -> None:
     folder = SymlinkSafeFolder(tmp_path / "home", "inner", is_private=True)
-    folder.make()
+    folder.create_folder()
     write_atomically(folder.file("a"), content(b""))
     folder.file("b").touch()
     (tmp_path / "home" / "inner" / "c").touch(0o644)

@@ -16,7 +16,7 @@ from visualizer.storage.symlink_safe_folder import (
     LINK_ERROR,
     SymlinkSafeFile,
     SymlinkSafeFolder,
-    leaves_folder,
+    escapes_folder,
     path_of_open_file,
 )
 
@@ -34,7 +34,7 @@ def outside(tmp_path: Path) -> Path:
 @pytest.fixture
 def folder(tmp_path: Path) -> SymlinkSafeFolder:
     made = SymlinkSafeFolder(tmp_path / "folder")
-    made.make()
+    made.create_folder()
     return made
 
 
@@ -77,7 +77,7 @@ def test_no_folder_on_the_way_may_be_a_link(
     acts: list[Callable[[], object]] = [
         partial(ACTS[act], file),
         file.unlink,
-        below.make,
+        below.create_folder,
         below.list_names,
     ]
     for refused in acts:
@@ -108,8 +108,8 @@ def test_files_are_written_read_and_removed(tmp_path: Path) -> None:
     file = below.file("file")
     assert below.list_names() == ()
     assert not file.exists()
-    below.make()
-    below.make()
+    below.create_folder()
+    below.create_folder()
     file.append(b"one")
     file.append(b" two")
     file.touch()
@@ -216,9 +216,9 @@ def test_only_what_is_in_a_folder_can_lead_out_of_it(
     plant(folder.path / "link", "link to a file", outside)
     plant(folder.path / "below", "link to a folder", outside)
     (folder.path.parent / "way").symlink_to(folder.path)
-    assert leaves_folder(folder.path, folder.path / "link")
-    assert leaves_folder(folder.path, folder.path / "below" / "new")
-    assert leaves_folder(folder.path, folder.path.parent / "way" / "link")
-    assert not leaves_folder(folder.path, folder.path / "new")
-    assert not leaves_folder(folder.path, folder.path.parent / "way" / "new")
-    assert not leaves_folder(folder.path, outside / "file")
+    assert escapes_folder(folder.path, folder.path / "link")
+    assert escapes_folder(folder.path, folder.path / "below" / "new")
+    assert escapes_folder(folder.path, folder.path.parent / "way" / "link")
+    assert not escapes_folder(folder.path, folder.path / "new")
+    assert not escapes_folder(folder.path, folder.path.parent / "way" / "new")
+    assert not escapes_folder(folder.path, outside / "file")

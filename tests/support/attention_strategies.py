@@ -15,19 +15,19 @@ from visualizer.attention.spec import (
     PROJECTION_LAYERS,
     Activation,
     AttentionSpec,
-    BlockKind,
     BooleanMatrix,
     Device,
     DropoutMode,
     Dtype,
     HeadArrangement,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     NumberMatrix,
     PositionKind,
     Projection,
     ScaleKind,
+    TransformerBlockKind,
 )
 from visualizer.session.timeline import Step, StepSize, Timeline
 
@@ -90,7 +90,7 @@ def matrices(draw: st.DrawFn, size: int) -> BooleanMatrix:
     """Draw square matrices, often with a row in which everything is forbidden."""
     row = st.lists(st.booleans(), min_size=size, max_size=size)
     rows = st.just([False] * size) | row
-    return BooleanMatrix.of(np.array(draw(st.lists(rows, min_size=size, max_size=size))))
+    return BooleanMatrix.from_array(np.array(draw(st.lists(rows, min_size=size, max_size=size))))
 
 
 @st.composite
@@ -98,13 +98,13 @@ def numbers(draw: st.DrawFn, rows: int, columns: int) -> NumberMatrix:
     """Draw multiples of 0.25, often with zeros and equal rows."""
     row = st.lists(st.integers(-12, 12), min_size=columns, max_size=columns)
     drawn = draw(st.lists(row, min_size=rows, max_size=rows))
-    return NumberMatrix.of(np.array(drawn) / 4)
+    return NumberMatrix.from_array(np.array(drawn) / 4)
 
 
 @st.composite
 def own_weights(draw: st.DrawFn, spec: AttentionSpec) -> tuple[tuple[str, NumberMatrix], ...]:
     """Draw custom weights that fit a specification, for some layers in any order."""
-    width, hidden = spec.width, spec.d_ff or 4 * spec.d_in
+    width, hidden = spec.concatenated_head_width, spec.d_ff or 4 * spec.d_in
     is_free = spec.projection is Projection.NONE
     sizes = {} if is_free else dict.fromkeys(PROJECTION_LAYERS, (spec.d_in, width))
     if sizes and spec.arrangement is HeadArrangement.SPLIT and spec.key_value_heads:
@@ -112,7 +112,7 @@ def own_weights(draw: st.DrawFn, spec: AttentionSpec) -> tuple[tuple[str, Number
         sizes |= {"W_key": shared, "W_value": shared}
     if spec.output_projection:
         sizes["W_output"] = (width, width)
-    if spec.block is BlockKind.PRE_NORM:
+    if spec.block is TransformerBlockKind.PRE_NORM:
         sizes |= {"ln1": (1, spec.d_in), "ln2.bias": (1, spec.d_in)}
         sizes |= {"linear1": (spec.d_in, hidden), "linear2": (hidden, spec.d_in)}
     named = draw(st.lists(st.sampled_from([*sizes]), min_size=1, unique=True))
@@ -155,9 +155,11 @@ def specs(
 
     in_block = "d_in" not in drawn and "d_out" not in drawn
     blocks = st.sampled_from(
-        [BlockKind.NONE, BlockKind.NONE, BlockKind.PRE_NORM] if in_block else [BlockKind.NONE]
+        [TransformerBlockKind.NONE, TransformerBlockKind.NONE, TransformerBlockKind.PRE_NORM]
+        if in_block
+        else [TransformerBlockKind.NONE]
     )
-    has_block = pick("block", blocks) is BlockKind.PRE_NORM
+    has_block = pick("block", blocks) is TransformerBlockKind.PRE_NORM
     for field, strategy in FREE.items():
         pick(field, strategy)
     pick("own_mask", matrices(size))
@@ -178,7 +180,7 @@ def specs(
     others = [kind for kind in NormalisationKind if kind is not NormalisationKind.SUM]
     divides = pick("normalisation", st.sampled_from(others + sums)) is NormalisationKind.SUM
     is_late = divides and drawn["mask"] is not MaskKind.NONE
-    pick("route", st.sampled_from([*MaskRoute][is_late:]))
+    pick("route", st.sampled_from([*MaskPlacement][is_late:]))
     spec = AttentionSpec(**drawn)
     if spec.d_head % 2 and spec.position is PositionKind.ROTARY:
         spec = replace(spec, position=PositionKind.NONE)
@@ -222,7 +224,7 @@ def cases(draw: st.DrawFn, /, batch: Batch = Batch.ANY, most_tokens: int = 5, **
 
 def drawn_step(data: st.DataObject, run: Run, grain: StepSize) -> tuple[int, Step]:
     """Draw a text of a run and a playback step."""
-    line = Timeline.of(run.trace, grain)
-    place = line.place(data.draw(st.integers(0, len(line) - 1)))
+    line = Timeline.from_trace(run.trace, grain)
+    place = line.position_of_step(data.draw(st.integers(0, len(line) - 1)))
     assert place is not None
-    return data.draw(st.integers(0, len(run.texts) - 1)), line.step(place)
+    return data.draw(st.integers(0, len(run.texts) - 1)), line.step_at(place)

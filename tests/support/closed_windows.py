@@ -63,12 +63,12 @@ def _closed(manager: WindowManager, count: int) -> list[weakref.ref[Any]]:
     """Open and close windows, and return references to their traces."""
     traces = []
     for _ in range(count):
-        window = manager.open(Document())
+        window = manager.open_window(Document())
         _wait_for_numbers(window)
     for window in manager.all.copy():
         assert window.workspace.run
         traces.append(weakref.ref(window.workspace.run.trace))
-        window.controllers.document_controller.abandon()
+        window.controllers.document_controller.discard_unsaved_changes()
         window.close()
     del window
     linger(LINGER_MS)

@@ -38,7 +38,7 @@ def main(lines: int) -> None:
         worker, done = NewestRequestWorker(), list[object]()
         worker.answered.connect(done.append)
         worker.failed.connect(done.append)
-        worker.ask(lambda: paint(lines))
+        worker.submit(lambda: paint(lines))
         ended = 0
         while not done:
             for _ in range(AT_ONCE):

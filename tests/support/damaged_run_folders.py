@@ -32,7 +32,7 @@ LINES = (
 def made_whole(folder: Path) -> None:
     """Train half of a run, so that its folder contains a file of every kind."""
     opened = begun(folder, steps=STEPS, width=8, layers=1)
-    finish(opened, DONE).save()
+    finish(opened, DONE).save_checkpoint()
     opened.close()
 
 

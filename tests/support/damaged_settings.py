@@ -96,7 +96,7 @@ def read_all(made: QMainWindow) -> bool:
         app_settings.load_device,
         app_settings.is_motion_reduced,
         app_settings.shows_start_page,
-        app_settings.is_autosaving,
+        app_settings.is_autosave_enabled,
         load_export_settings,
     ):
         load()

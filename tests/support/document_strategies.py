@@ -22,19 +22,19 @@ from visualizer.attention.spec import (
     OWN_LAYERS,
     Activation,
     AttentionSpec,
-    BlockKind,
     BooleanMatrix,
     Device,
     DropoutMode,
     Dtype,
     HeadArrangement,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     NumberMatrix,
     PositionKind,
     Projection,
     ScaleKind,
+    TransformerBlockKind,
 )
 from visualizer.attention.stages import STAGE_TABLE
 from visualizer.language.tokenizers import TokenizerKind
@@ -46,12 +46,12 @@ from visualizer.models.model_source import (
     ImageFile,
     ModelSource,
 )
-from visualizer.session.cell_address import Cell, ComparedSide, ParameterCell
+from visualizer.session.cell_address import Cell, ComparisonSide, ParameterCell
 from visualizer.session.comparison_state import Comparison, ComparisonKind
-from visualizer.session.document import Document, LineSplit
+from visualizer.session.document import Document, LineGrouping
 from visualizer.session.head_order import HeadOrder
 from visualizer.session.model_panes import AttributionOptions, HeadScatterOptions
-from visualizer.session.timeline import PLAYBACK_SPEEDS, PlaybackPosition, Playhead, StepSize
+from visualizer.session.timeline import PLAYBACK_SPEEDS, PlaybackPosition, PlaybackState, StepSize
 from visualizer.session.token_selection import TokenRole, TokenSelection
 from visualizer.session.user_prediction import Prediction, PredictionQuestion
 from visualizer.session.view import CodeDialect, TableSelection, View
@@ -61,9 +61,9 @@ from visualizer.session.view_options import (
     ColourLimits,
     ColourMapKind,
     ColourOptions,
-    LineOptions,
+    LineViewOptions,
     MaskEditState,
-    maps_of_kind,
+    colour_maps_of_kind,
 )
 from visualizer.session.zoom_ranges import ZoomRange
 
@@ -82,7 +82,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=20)
 def booleans(draw: st.DrawFn) -> BooleanMatrix:
     rows, columns = draw(st.integers(0, 5)), draw(st.integers(0, 9))
     cells = draw(st.lists(st.booleans(), min_size=rows * columns, max_size=rows * columns))
-    return BooleanMatrix.of(np.array(cells, dtype=bool).reshape(rows, columns))
+    return BooleanMatrix.from_array(np.array(cells, dtype=bool).reshape(rows, columns))
 
 
 @st.composite
@@ -90,7 +90,7 @@ def numbers(draw: st.DrawFn) -> NumberMatrix:
     rows, columns = draw(st.integers(0, 4)), draw(st.integers(0, 4))
     finite = st.floats(allow_nan=False, allow_infinity=False)
     cells = draw(st.lists(finite, min_size=rows * columns, max_size=rows * columns))
-    return NumberMatrix.of(np.array(cells).reshape(rows, columns))
+    return NumberMatrix.from_array(np.array(cells).reshape(rows, columns))
 
 
 @st.composite
@@ -166,7 +166,9 @@ def layer_masks(draw: st.DrawFn, of: CapturedAttention) -> LayerMask:
     """Draw the mask of a layer of captured attention."""
     mask = draw(st.sampled_from(MaskKind if of.is_square else (MaskKind.NONE, MaskKind.OWN)))
     allowed = np.array(draw(st.lists(st.booleans(), min_size=9, max_size=9))).reshape(3, 3)
-    own = BooleanMatrix.of(allowed[: of.queries, : of.keys]) if mask is MaskKind.OWN else None
+    own = (
+        BooleanMatrix.from_array(allowed[: of.queries, : of.keys]) if mask is MaskKind.OWN else None
+    )
     return LayerMask(mask, own, draw(st.integers(1, 4)) if mask is MaskKind.WINDOW else 0)
 
 
@@ -187,7 +189,7 @@ SPECS = structs(
     mask=st.sampled_from(MaskKind),
     window=SIZES,
     own_mask=st.none() | booleans(),
-    route=st.sampled_from(MaskRoute),
+    route=st.sampled_from(MaskPlacement),
     dropout=RATES,
     dropout_seed=SEEDS,
     own_kept=st.none() | booleans(),
@@ -199,7 +201,7 @@ SPECS = structs(
     ).map(tuple),
     dtype=st.sampled_from(Dtype),
     device=st.sampled_from(Device),
-    block=st.sampled_from(BlockKind),
+    block=st.sampled_from(TransformerBlockKind),
     d_ff=SIZES,
     key_value_heads=SIZES,
     activation=st.sampled_from(Activation),
@@ -241,8 +243,8 @@ CUTS = structs(
 
 def by_place(each: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     """Draw a few values with different heads, in the order of the heads."""
-    found = st.lists(each, max_size=3, unique_by=lambda one: one.place)
-    return found.map(lambda drawn: tuple(sorted(drawn, key=lambda one: one.place)))
+    found = st.lists(each, max_size=3, unique_by=lambda one: one.layer_and_head)
+    return found.map(lambda drawn: tuple(sorted(drawn, key=lambda one: one.layer_and_head)))
 
 
 PATHS = ANY_TEXT.map(lambda text: f"/{text}".replace("//", "/").replace("\0", ""))
@@ -263,7 +265,7 @@ DOCUMENTS = structs(
     Document,
     text=ANY_TEXT,
     tokenizer=st.sampled_from(TokenizerKind),
-    lines=st.sampled_from(LineSplit),
+    lines=st.sampled_from(LineGrouping),
     spec=SPECS,
     captured=st.none() | captured(),
     labels=ANY_TEXT,
@@ -274,11 +276,11 @@ DOCUMENTS = structs(
 PLACES = st.lists(COUNTS, min_size=2, max_size=3).map(tuple)
 CELLS = structs(
     Cell, stage=STAGES, place=PLACES, fold=st.none() | st.sampled_from(HeadAggregate),
-    part=st.sampled_from(ComparedSide), layer=st.none(),
+    part=st.sampled_from(ComparisonSide), layer=st.none(),
 )  # fmt: skip
 CELLS_ON_THE_WAY = structs(
     Cell, stage=STAGES, place=PLACES, fold=st.none() | st.sampled_from(HeadAggregate),
-    part=st.sampled_from(ComparedSide), layer=st.none() | COUNTS,
+    part=st.sampled_from(ComparisonSide), layer=st.none() | COUNTS,
 )  # fmt: skip
 STEPS = structs(PlaybackPosition, stage=STAGES, row=COUNTS, column=COUNTS)
 SPANS = st.tuples(COUNTS, COUNTS).filter(lambda ends: ends[0] < ends[1]).map(lambda e: range(*e))
@@ -296,11 +298,11 @@ COLOURINGS = structs(
     curve=st.sampled_from(ColourCurve),
     limits=st.sampled_from(ColourLimits),
     typed=st.lists(ends(), max_size=3).map(tuple),
-    sequential=st.sampled_from([each.id for each in maps_of_kind(ColourMapKind.SEQUENTIAL)]),
-    diverging=st.sampled_from([each.id for each in maps_of_kind(ColourMapKind.DIVERGING)]),
+    sequential=st.sampled_from([each.id for each in colour_maps_of_kind(ColourMapKind.SEQUENTIAL)]),
+    diverging=st.sampled_from([each.id for each in colour_maps_of_kind(ColourMapKind.DIVERGING)]),
 )
 PLAYHEADS = structs(
-    Playhead,
+    PlaybackState,
     place=st.none() | STEPS,
     grain=st.sampled_from(StepSize),
     speed=st.sampled_from(PLAYBACK_SPEEDS),
@@ -346,7 +348,7 @@ TOKENS = structs(
 )
 TRAILS = st.lists(CELLS_ON_THE_WAY, max_size=3).map(tuple)
 LINES = structs(
-    LineOptions,
+    LineViewOptions,
     threshold=st.floats(0, 1),
     top=st.integers(0, MAX_LINES_PER_QUERY),
     solo=st.none() | st.just(-1) | COUNTS,

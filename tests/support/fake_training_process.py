@@ -43,7 +43,7 @@ class Fake:
     def listen(self) -> None:
         unpacker = MessageUnpacker()
         while piece := os.read(0, 1 << 16):
-            for message in unpacker.feed(piece):
+            for message in unpacker.unpack_piece(piece):
                 self.heard.put(message)
         self.heard.put(None)
 
@@ -162,7 +162,7 @@ class Fake:
     def hold(self) -> None:
         if not hasattr(self, "lock"):
             self.lock = FileLock(self.folder.lock_file.path)
-            self.folder.remove_leftovers()
+            self.folder.remove_leftover_files()
             # Orders of other processes are leftovers. If its own orders are missing, it stops.
             self.folder.orders_file.unlink(missing_ok=not self.goes_on)
 
@@ -234,7 +234,7 @@ class Fake:
                 f"{at},{3 / (1 + at / 50)!r},,0.001,{at / 100:.3f}\n" for at in range(self.step)
             ]
             text = "step,training,validation,rate,seconds\n" + "".join(lines)
-            self.folder.losses_file.path.write_text(text)
+            self.folder.loss_log_file.path.write_text(text)
             self.folder.stop_file.unlink(missing_ok=True)
             self.lock.release()
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PRELOADED = (
     "torch._dynamo", "torch.nn.parallel", "visualizer.app", "visualizer.cli.train",
-    "visualizer.language.distributed_training", "visualizer.language.open_run",
+    "visualizer.language.distributed_training", "visualizer.language.opened_run",
     "visualizer.language.training_server", "visualizer.models.model_ranks",
 )  # fmt: skip
 SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")

@@ -18,11 +18,11 @@ from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, Mask
 from visualizer.documents.document_file import DOCUMENT_SUFFIX, document_bytes
 from visualizer.documents.schema import SCHEMA_VERSION
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ImageFile, ModelSource
-from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.session.cell_address import Cell, ComparisonSide
 from visualizer.session.comparison_state import Comparison, ComparisonKind
-from visualizer.session.document import Document, LineSplit
+from visualizer.session.document import Document, LineGrouping
 from visualizer.session.head_order import HeadOrder
-from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
+from visualizer.session.timeline import PlaybackPosition, PlaybackState, StepSize
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourOptions
 from visualizer.session.zoom_ranges import ZoomRange
@@ -34,33 +34,33 @@ OWN = Document(
     text="Über 猫 🙂",
     spec=AttentionSpec(
         mask=MaskKind.OWN,
-        own_mask=BooleanMatrix.of(np.tri(3, dtype=bool)),
-        own_kept=BooleanMatrix.of(~np.eye(3, dtype=bool)),
-        own_input=NumberMatrix.of(np.arange(9).reshape(3, 3) / 8),
-        own_weights=(("W_query", NumberMatrix.of(np.array([[1, 0], [0.1, -2], [0, 1]]))),),
+        own_mask=BooleanMatrix.from_array(np.tri(3, dtype=bool)),
+        own_kept=BooleanMatrix.from_array(~np.eye(3, dtype=bool)),
+        own_input=NumberMatrix.from_array(np.arange(9).reshape(3, 3) / 8),
+        own_weights=(("W_query", NumberMatrix.from_array(np.array([[1, 0], [0.1, -2], [0, 1]]))),),
         dropout=0.5,
         device=Device.CPU,
     ),
 )
 OWN_VIEW = View(
     stages=frozenset({"weights", "dropped"}),
-    pinned=Cell("weights", (1, 2, 0), part=ComparedSide.B),
+    pinned=Cell("weights", (1, 2, 0), part=ComparisonSide.B),
     past=(Cell("scores", (0, 1, 1)),),
     zoom=ZoomRange(range(0, 2), range(1, 3)),
-    playhead=Playhead(PlaybackPosition("scores", 1), StepSize.CELL, 2.0),
+    playhead=PlaybackState(PlaybackPosition("scores", 1), StepSize.CELL, 2.0),
     comparison=Comparison(ComparisonKind.KEPT, document=PLAIN, before=frozenset({"weights"})),
 )
 BATCH = Document(
-    text="one text\nand three words", lines=LineSplit.APART, spec=AttentionSpec(bias=True)
+    text="one text\nand three words", lines=LineGrouping.APART, spec=AttentionSpec(bias=True)
 )
 
 SHARES = np.array([0.25, 0.75, 0.5, 0.125, 0.875, 1.0]).reshape(1, 1, 2, 3)  # layer head query key
 CAPTURED = Document(
     text="what is typed for a module",
     spec=AttentionSpec(
-        bias=True, own_weights=(("W_query.bias", NumberMatrix.of(np.array([[0.1, -2.0]]))),)
+        bias=True, own_weights=(("W_query.bias", NumberMatrix.from_array(np.array([[0.1, -2.0]]))),)
     ),
-    captured=CapturedAttention.of(
+    captured=CapturedAttention.from_array(
         "Über 猫.npz",
         np.tile(SHARES.astype(np.float32), (2, 2, 1, 1)),
         ("Le", "🙂"),
@@ -76,24 +76,24 @@ VECTORS = CapturedVectors(
     values=np.arange(4, dtype=np.float32).tobytes(),
     scaling=0.5,
     mask=MaskKind.OWN,
-    own_mask=BooleanMatrix.of(np.tri(2, dtype=bool)),
+    own_mask=BooleanMatrix.from_array(np.tri(2, dtype=bool)),
     is_plain=False,
 )
 WITH_VECTORS = Document(
     captured=replace(
-        CapturedAttention.of("a model", np.full((1, 2, 2, 2), 0.5, dtype=np.float32)),
+        CapturedAttention.from_array("a model", np.full((1, 2, 2, 2), 0.5, dtype=np.float32)),
         vectors=VECTORS,
     )
 )
 WITH_STEPS = Document(
     captured=replace(
-        CapturedAttention.of("a model", np.full((2, 1, 2, 2), 0.25, dtype=np.float32)),
+        CapturedAttention.from_array("a model", np.full((2, 1, 2, 2), 0.25, dtype=np.float32)),
         vectors=replace(
             VECTORS,
             mask=MaskKind.NONE,
             own_mask=None,
             layer_masks=(
-                LayerMask(MaskKind.OWN, BooleanMatrix.of(np.tri(2, dtype=bool))),
+                LayerMask(MaskKind.OWN, BooleanMatrix.from_array(np.tri(2, dtype=bool))),
                 LayerMask(MaskKind.WINDOW, window=1),
             ),
             softcap=50.0,
@@ -108,13 +108,13 @@ SOURCE = ModelSource(
 )
 READ = Document(
     text="what the model reads",
-    captured=CapturedAttention.of("a model", np.full((1, 2, 4, 4), 0.25, dtype=np.float32)),
+    captured=CapturedAttention.from_array("a model", np.full((1, 2, 4, 4), 0.25, dtype=np.float32)),
     model=SOURCE,
 )
 EDITED = replace(
     READ,
     captured=replace(
-        CapturedAttention.of("a model", np.full((1, 2, 2, 2), 0.5, dtype=np.float32)),
+        CapturedAttention.from_array("a model", np.full((1, 2, 2, 2), 0.5, dtype=np.float32)),
         vectors=replace(VECTORS, cut=((0, 1, 1, 0),)),
     ),
     model=replace(
@@ -129,7 +129,7 @@ EDITED = replace(
 )
 SEEN = Document(
     captured=replace(
-        CapturedAttention.of(
+        CapturedAttention.from_array(
             "a model",
             np.full((1, 2, 3, 3), 1 / 3, dtype=np.float32),
             ("class", "row 1, column 1", "row 1, column 2"),
@@ -143,7 +143,7 @@ SEEN = Document(
         image=ImageFile("/images/Über 猫.png", "fedcba9876543210" * 4),
     ),
 )
-BY_ROW = Playhead(grain=StepSize.ROW)
+BY_ROW = PlaybackState(grain=StepSize.ROW)
 """Default playback settings when the first of these files were written."""
 TRAIL = View(
     playhead=BY_ROW,
@@ -152,7 +152,7 @@ TRAIL = View(
     past=(Cell("weights", (0, 1, 1), layer=3),),
     future=(Cell("result", (1, 2), layer=1),),
 )
-CAPTURED_A = Document(captured=CapturedAttention.of("a.npy", SHARES - np.pi))
+CAPTURED_A = Document(captured=CapturedAttention.from_array("a.npy", SHARES - np.pi))
 CAPTURED_VIEW = View(
     playhead=BY_ROW,
     layer=1,

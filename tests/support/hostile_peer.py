@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from tests.support.served_models import TOKEN
 from visualizer.models.model_protocol.authentication import SIGNATURE_HEADER, RequestSigner
-from visualizer.models.model_protocol.responses import decode_body
+from visualizer.models.model_protocol.responses import decode_response_body
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ class Answered(Struct, frozen=True):
     def values(self) -> dict[str, Any]:
         """The values of a successful response."""
         assert self.status == 200, self
-        return decode_body(self.body)[0]
+        return decode_response_body(self.body)[0]
 
     @property
     def is_about_work(self) -> bool:

@@ -26,7 +26,7 @@ from PySide6.QtGui import QGuiApplication
 
 from tests.support.long_texts import long_shot
 from visualizer.documents.open_document import open_document
-from visualizer.export.figure_settings import FigureExtent, FigureSettings, FilmSettings
+from visualizer.export.figure_settings import AnimationSettings, FigureExtent, FigureSettings
 from visualizer.export.writers import export_file
 from visualizer.file_opening import EXPORT_VIEW
 from visualizer.session.document import Document
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LONGEST_S = 0.5
-LOOK = FigureSettings(film=FilmSettings(grain=StepSize.STAGE, width=640))
+LOOK = FigureSettings(film=AnimationSettings(grain=StepSize.STAGE, width=640))
 LOOKS = (LOOK, FigureSettings(extent=FigureExtent.CELLS))
 
 
@@ -167,7 +167,7 @@ def whole_arrays(path: Path, of: Exported) -> None:
     with np.load(path, allow_pickle=False) as arrays:
         sizes = {name: arrays[name].size for name in arrays}
     assert sizes.get("weights", 0) == of.weights
-    assert sizes["tokens"] in {each.run.trace.tokens for each in of.snapshots}
+    assert sizes["tokens"] in {each.run.trace.query_count for each in of.snapshots}
 
 
 def whole_table(path: Path, of: Exported) -> None:

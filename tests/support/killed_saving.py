@@ -35,7 +35,7 @@ SAVED, KEPT = 0, 1
 
 def numbered(number: int, rows: int) -> Document:
     """Return a document that is identified by a number and can have any size."""
-    own = NumberMatrix.of(np.full((rows, 3), float(number)))
+    own = NumberMatrix.from_array(np.full((rows, 3), float(number)))
     return Document(text=str(number), spec=AttentionSpec(own_input=own))
 
 
@@ -43,7 +43,7 @@ def number_of(document: Document) -> int:
     """Return the number of a document, after checking that all of its parts have this number."""
     number = int(document.text)
     assert document.spec.own_input
-    assert (document.spec.own_input.array() == number).all()
+    assert (document.spec.own_input.to_array() == number).all()
     return number
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from tests.support.small_trainings import finish, quick, rows_of
-from visualizer.language.open_run import OpenRun
+from visualizer.language.opened_run import OpenedRun
 from visualizer.language.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def kill_many(kills: int, seed: int = 1) -> dict[str, int]:
 
 
 def _undisturbed(folder: RunFolder, settings: TrainingSettings) -> None:
-    opened = OpenRun(folder, settings)
+    opened = OpenedRun(folder, settings)
     finish(opened)
     opened.close()
 
@@ -117,11 +117,11 @@ def _train_and_save(folder: RunFolder, settings: TrainingSettings | None) -> Non
     """Train until the end in a forked process; this function does not return."""
     status = 1
     try:
-        opened = OpenRun(folder, settings)
+        opened = OpenedRun(folder, settings)
         assert opened.running
         while not opened.running.is_done:
             finish(opened, opened.running.step + 2)
-            opened.running.save()
+            opened.running.save_checkpoint()
         opened.close()
         status = 0
     except BaseException:
@@ -138,7 +138,9 @@ def _assert_same(one: RunFolder, other: RunFolder) -> None:
     ]
     assert losses[0] == losses[1]
     assert len(losses[0]) == STEPS + 1
-    assert one.snapshots() == other.snapshots()
+    assert one.snapshot_steps() == other.snapshot_steps()
     assert not list(other.path.rglob("*.part")), "what was cut off is left"
-    for step in one.snapshots():
-        assert one.snapshot(step).path.read_bytes() == other.snapshot(step).path.read_bytes()
+    for step in one.snapshot_steps():
+        assert (
+            one.snapshot_file(step).path.read_bytes() == other.snapshot_file(step).path.read_bytes()
+        )

@@ -108,7 +108,7 @@ def _listen(process: subprocess.Popen[bytes], received: queue.SimpleQueue[Messag
     unpacker = MessageUnpacker()
     with process.stdout as pipe:
         while piece := os.read(pipe.fileno(), 1 << 16):
-            for message in unpacker.feed(piece):
+            for message in unpacker.unpack_piece(piece):
                 received.put(message)
     received.put(None)
 
@@ -140,7 +140,7 @@ def _assert_undisturbed(folder: RunFolder, other: Path) -> None:
     opened = begun(other, **ENDLESS)
     assert opened.running
     finish(opened, len(killed))
-    expected = opened.running.collect_rows()
+    expected = opened.running.take_new_rows()
     opened.close()
     np.testing.assert_array_equal(_measured(killed), _measured(expected))
 

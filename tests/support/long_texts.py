@@ -31,6 +31,6 @@ def held_shot(tokens: int = 600, view: View | None = None, **settings: Any) -> E
     """Compute the same text as `long_shot`, but store its matrices."""
     document = replace(Document(), text=long_text(tokens))
     for name, value in settings.items():
-        document = document.set(name, value)
+        document = document.with_setting(name, value)
     view = view or View(stages=frozenset({"weights"}), heads=frozenset({0}), room=128)
     return ExportSnapshot(document, view, app.compute(document, None))

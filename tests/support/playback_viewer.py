@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QImage
 
     from tests.support.window_input import Hand
-    from visualizer.features.playback.presenter import PlaybackPanel
+    from visualizer.features.playback.presenter import PlaybackBarContents
     from visualizer.session.timeline import PlaybackPosition
     from visualizer.shell.window import MainWindow
 
@@ -28,7 +28,7 @@ class Viewer:
         hand.board.setFocus()
 
     @property
-    def shown(self) -> PlaybackPanel:
+    def shown(self) -> PlaybackBarContents:
         assert self.bar.shown is not None
         return self.bar.shown[0]
 
@@ -67,5 +67,5 @@ class Viewer:
         for _ in range(3):
             QApplication.processEvents()
             self.hand.settle()
-        self.hand.board.motion.skip_step()
+        self.hand.board.motion.skip_motion()
         return self.hand.board.viewport().grab().toImage()

@@ -18,15 +18,15 @@ import numpy as np
 
 from visualizer.attention.spec import (
     Activation,
-    BlockKind,
     DropoutMode,
     HeadArrangement,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     PositionKind,
     Projection,
     ScaleKind,
+    TransformerBlockKind,
 )
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def is_allowed(spec: AttentionSpec, query: int, key: int, length: int) -> bool:
         return query - spec.window < key <= query
     if spec.mask is MaskKind.OWN:
         assert spec.own_mask is not None
-        return bool(spec.own_mask.array()[query, key])
+        return bool(spec.own_mask.to_array()[query, key])
     return True
 
 
@@ -113,7 +113,7 @@ class _Text:
             found |= {"embedding": x, "position": self.position()}
             x = _plus(x, found["position"])
         found["input"] = x
-        if spec.block is BlockKind.PRE_NORM:
+        if spec.block is TransformerBlockKind.PRE_NORM:
             found["residual"] = x
             x = found["normed"] = self.normed(x, "ln1")
         compares = spec.normalisation is not NormalisationKind.UNIFORM
@@ -142,7 +142,9 @@ class _Text:
         if spec.output_projection:
             mixed = _dot("tc,oc->to", found["concat"], self.weight("out_proj.weight"))
             found["output"] = _plus(mixed, self.weight("out_proj.bias"))
-        return found | (self.after_attention(found) if spec.block is BlockKind.PRE_NORM else {})
+        return found | (
+            self.after_attention(found) if spec.block is TransformerBlockKind.PRE_NORM else {}
+        )
 
     def after_attention(self, found: Mapping[str, Known]) -> dict[str, Known]:
         attended = _plus(found["residual"], found.get("output", found["concat"]))
@@ -254,7 +256,7 @@ class _Text:
 
     @property
     def masks_after(self) -> bool:
-        return self.spec.mask is not MaskKind.NONE and self.spec.route is not MaskRoute.BEFORE
+        return self.spec.mask is not MaskKind.NONE and self.spec.route is not MaskPlacement.BEFORE
 
     def weighed(self, found: Mapping[str, Known]) -> dict[str, Known]:
         spec = self.spec
@@ -318,7 +320,7 @@ class _Text:
         cells = self.allowed
         zeroed = Known(np.where(cells, weights.value, 0), np.where(cells, weights.doubt, 0))
         made = {"unmasked": weights}
-        if self.spec.route is MaskRoute.AFTER:
+        if self.spec.route is MaskPlacement.AFTER:
             return made | {"weights": zeroed}
         shares = self.rows(zeroed, self.shared)
         some = (np.abs(zeroed.value) + zeroed.doubt).any(axis=-1, keepdims=True)
@@ -382,7 +384,7 @@ class _Text:
         return np.finfo(self.spec.dtype.value)
 
     def dropped(self, weights: Known) -> Known:
-        kept = self.kept if self.spec.own_kept is None else self.spec.own_kept.array()
+        kept = self.kept if self.spec.own_kept is None else self.spec.own_kept.to_array()
         assert kept is not None
         larger = weights.value / (1 - self.spec.dropout)
         doubt = weights.doubt / (1 - self.spec.dropout) + np.abs(np.nan_to_num(larger))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import ResolvedView, resolve_view
-from visualizer.session.screen import ReadingProgress, Screen, ScreenInputs
+from visualizer.session.screen import Screen, ScreenInputs, TokenProgress
 from visualizer.shell.screen_presenter import ScreenPresenter
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def present(
     is_working: bool,
     previous: Screen | None,
     computed: Document | None = None,
-    progress: ReadingProgress | None = None,
+    progress: TokenProgress | None = None,
 ) -> Screen:
     """Create the screen for a document, a view and the last valid run."""
     shown = resolve_view(document, view, run, computed) if run else None

@@ -39,7 +39,7 @@ from visualizer.documents.document_file import SavedDocument
 from visualizer.export.dialog.preview_widget import PreviewController
 from visualizer.features.layer_overview.findings_widget import FindingsRow
 from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
-from visualizer.features.model_generation.widget import HeadRowsView
+from visualizer.features.model_generation.widget import HeadWeightRowsView
 from visualizer.features.shapes.widget import ShapesPane
 from visualizer.features.token_strip.patch_strip_widget import PatchStrip
 from visualizer.generation.token_choice_widget import NextTokenBarView
@@ -116,7 +116,7 @@ READERS: tuple[tuple[type | tuple[type, ...], str, Reader], ...] = (
 
 SHOWN_ANEW = (
     FindingsRow,
-    HeadRowsView,
+    HeadWeightRowsView,
     MaskEditBar,
     NextTokenBarView,
     PatchStrip,
@@ -196,7 +196,7 @@ class SharedWindow:
                 window.panes[pane.id]
             come_to_rest(window)
             self._start = Start(
-                window.workspace.wanted,
+                window.workspace.requested_view,
                 panes := window.saveState(),
                 {bytes(panes.data())},
                 window.scheme,
@@ -238,7 +238,7 @@ class SharedWindow:
 
 def let_go(window: MainWindow) -> None:
     """Prepare a window for closing: no unsaved changes, and no pending write."""
-    window.controllers.document_controller.abandon()
+    window.controllers.document_controller.discard_unsaved_changes()
     window.controllers.export_controller.exporter.cancel()
     # Otherwise, closing is postponed.
     while window.controllers.export_controller.exporter.is_working:
@@ -266,7 +266,7 @@ def _wait_for_numbers(window: MainWindow) -> None:
             not any(worker.is_working for worker in workers)
             and not workspace.is_working
             and workspace.computed == workspace.document
-            and workspace.view == workspace.wanted
+            and workspace.view == workspace.requested_view
         ),
         PATIENCE_MS,
     )
@@ -279,12 +279,12 @@ def set_back(window: MainWindow, start: Start) -> bool:
     for stop in (
         window.controllers.mask_edit_controller.stop_editing,
         window.controllers.playback_controller.stop,
-        window.controllers.presenter_mode.leave,
+        window.controllers.presenter_mode.leave_mode,
         window.docks.show_heatmaps,
     ):
         stop()
     if window.scheme != start.scheme:
-        window.set_scheme(start.scheme)
+        window.set_colour_scheme(start.scheme)
     window.resize(*SIZE)
     _restore_panes(window, start)  # first, so that the screen is created only for these panes
     _reload(window, start)
@@ -357,7 +357,7 @@ def _reload(window: MainWindow, start: Start) -> None:
         or document_controller.path is not None
     )
     if has_past or workspace.document != Document():
-        document_controller.show_opened(SavedDocument(Document(), start.view), None)
+        document_controller.show_opened_document(SavedDocument(Document(), start.view), None)
     else:
         workspace.request_view(start.view)  # nothing is recomputed
 
@@ -367,7 +367,7 @@ def traits(window: MainWindow) -> Traits:
     workspace = window.workspace
     found: Traits = {
         "document": workspace.document,
-        "view": workspace.wanted,
+        "view": workspace.requested_view,
         "undone": (workspace.history.can_undo, workspace.history.can_redo),
         "title": (window.windowTitle(), window.isWindowModified()),
         "style": (window.styleSheet(), QApplication.font().toString()),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from visualizer.attention.run import Run
-    from visualizer.features.explain.presenter import CellExplanationPanel
+    from visualizer.features.explain.presenter import CellExplanation
 
 FUNCTIONS = {name.replace(" ", "_"): function for name, function in ACTIVATIONS.items()}
 LEAST_SHOWN = 1e-4
@@ -61,7 +61,7 @@ def rounding(shown: str) -> float:
     return 5e-5 / value if value else 1.0
 
 
-def term_faults(panel: CellExplanationPanel, dtype: str) -> Iterator[str]:
+def term_faults(panel: CellExplanation, dtype: str) -> Iterator[str]:
     """Yield a message for each term whose factors do not result in its value."""
     magnified = max([1.0, *(magnification(term.product) for term in panel.terms)])
     for term in panel.terms:
@@ -74,7 +74,7 @@ def term_faults(panel: CellExplanationPanel, dtype: str) -> Iterator[str]:
             yield f"{panel.heading}: {term.product} is {product} and not {term.value}"
 
 
-def cell_faults(panel: CellExplanationPanel, dtype: str = "float32") -> list[str]:
+def cell_faults(panel: CellExplanation, dtype: str = "float32") -> list[str]:
     """Return a message for each term and value that does not match its factors or terms."""
     if not panel.terms:  # read from a file
         return []
@@ -116,8 +116,8 @@ def line_faults(run: Run, leading: tuple[int, ...], stage: str) -> list[str]:
     if not line.result:
         is_wave = re.match(r"(sin|cos)\(", shown)
         is_zero = value == 0 and shown.startswith("0")
-        return [] if format_number(value) in shown or is_wave or is_zero else [line.plain]
+        return [] if format_number(value) in shown or is_wave or is_zero else [line.plain_text]
     near = pytest.approx(value, rel=2e-2, abs=5e-3 * magnification(shown), nan_ok=True)
     is_whole = "more" not in shown and "e+" not in shown
     is_near = not is_whole or evaluate_text(shown) == near
-    return [] if is_near and line.result == format_number(value) else [line.plain]
+    return [] if is_near and line.result == format_number(value) else [line.plain_text]

@@ -39,7 +39,7 @@ def elsewhere(shape: tuple[int, ...] = (2, 2, 3, 5), *, is_named: bool = True) -
     """Return captured attention [layer, head, query, key] whose keys are not its queries."""
     scores = np.exp(np.random.default_rng(0).normal(size=shape))
     weights = (scores / scores.sum(-1, keepdims=True)).astype(np.float32)
-    return CapturedAttention.of("attn.npz", weights, *((QUERIES, KEYS) if is_named else ()))
+    return CapturedAttention.from_array("attn.npz", weights, *((QUERIES, KEYS) if is_named else ()))
 
 
 def replayed() -> Run:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from msgspec.structs import replace
 
-from visualizer.language.loss_log import LossRow, parse_rows
-from visualizer.language.open_run import OpenRun
+from visualizer.language.loss_log import LossRow, parse_loss_rows
+from visualizer.language.opened_run import OpenedRun
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import (
     CorpusKind,
@@ -43,8 +43,8 @@ QUICK = TrainingSettings(
 
 def rows_of(folder: Path) -> list[LossRow]:
     """Read the losses of a run."""
-    with RunFolder(folder).losses_file.path.open(encoding="utf-8") as lines:
-        return parse_rows(lines)
+    with RunFolder(folder).loss_log_file.path.open(encoding="utf-8") as lines:
+        return parse_loss_rows(lines)
 
 
 def quick(**changes: Any) -> TrainingSettings:
@@ -52,22 +52,22 @@ def quick(**changes: Any) -> TrainingSettings:
     return replace(QUICK, **changes)
 
 
-def begun(path: Path, **changes: Any) -> OpenRun:
+def begun(path: Path, **changes: Any) -> OpenedRun:
     """Start a small run in a folder."""
-    return OpenRun(RunFolder(path), quick(**changes))
+    return OpenedRun(RunFolder(path), quick(**changes))
 
 
-def training_of(opened: OpenRun) -> TrainingRun:
+def training_of(opened: OpenedRun) -> TrainingRun:
     """Return the training of an open run."""
     assert opened.running
     return opened.running
 
 
-def finish(opened: OpenRun, until: int | None = None) -> TrainingRun:
+def finish(opened: OpenedRun, until: int | None = None) -> TrainingRun:
     """Train a run until its end, or until the given step, and return its training."""
     training = training_of(opened)
     while not training.is_done and training.step != until:
-        training.advance()
+        training.train_one_step()
     return training
 
 

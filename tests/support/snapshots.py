@@ -30,7 +30,7 @@ def shot(
     """Compute a text, and show the given stages."""
     document = replace(Document(), text=text)
     for name, value in settings.items():
-        document = document.set(name, value)
+        document = document.with_setting(name, value)
     view = View(stages=frozenset(stages), room=512)
     return ExportSnapshot(document, view, app.compute(document, None))
 

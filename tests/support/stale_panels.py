@@ -13,5 +13,5 @@ def stale_panels(hand: Hand) -> list[Heatmap]:
     resolved, panels = hand.window.workspace.screen.resolved, hand.shown.heatmaps
     if resolved is None:
         return []
-    held = {id(resolved.run.trace.displayed_stage(panel.stage)) for panel in panels}
+    held = {id(resolved.run.trace.displayed_tensor(panel.stage)) for panel in panels}
     return [panel for panel in panels if id(panel.key[1]) not in held]  # type: ignore[index]

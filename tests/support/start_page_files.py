@@ -23,9 +23,9 @@ from visualizer.language.example_run import (
     HEAD,
     LAYER,
     SNAPSHOT_STEPS,
-    load_example,
+    load_example_model,
 )
-from visualizer.language.open_run import OpenRun
+from visualizer.language.opened_run import OpenedRun
 from visualizer.language.probe import ProbeText, run_probe
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.training_settings import TrainingSettings
@@ -41,15 +41,17 @@ def train() -> None:
     """Train a run with the lab's default settings, and keep the weights that are shown."""
     shutil.rmtree(EXAMPLE_FOLDER, ignore_errors=True)
     with TemporaryDirectory() as folder:
-        opened = OpenRun(RunFolder(Path(folder) / "run"), TrainingSettings())
+        opened = OpenedRun(RunFolder(Path(folder) / "run"), TrainingSettings())
         assert opened.running
         kept = RunFolder(EXAMPLE_FOLDER)
         kept.create_run(opened.metadata)
         while not opened.running.is_done:
-            opened.running.advance()
+            opened.running.train_one_step()
             step = opened.running.step
             if step in SNAPSHOT_STEPS:
-                write_weights(kept.snapshot(step), opened.running.trainer.model, opened.metadata)
+                write_weights(
+                    kept.snapshot_file(step), opened.running.trainer.model, opened.metadata
+                )
         opened.close()
 
 
@@ -70,8 +72,8 @@ def pictures() -> dict[str, Any]:
 
 def head_weights(step: int) -> np.ndarray:
     """Return the attention weights of the head after a number of steps [query, key]."""
-    model, metadata = load_example(step)
-    arrays = run_probe(model, ProbeText.of(EXAMPLE_TEXT, metadata.vocabulary, model))
+    model, metadata = load_example_model(step)
+    arrays = run_probe(model, ProbeText.from_text(EXAMPLE_TEXT, metadata.vocabulary, model))
     weights: np.ndarray = arrays["weights"][LAYER, HEAD]
     return weights
 

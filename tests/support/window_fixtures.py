@@ -45,7 +45,7 @@ def application(qapp: QApplication) -> Iterator[QApplication]:
     qapp.setOrganizationName("Attention Visualizer")
     qapp.setStyle("Fusion")
     yield qapp
-    app.clear_own_clipboard()
+    app.clear_transient_clipboard()
 
 
 def _let_through(window: MainWindow) -> None:
@@ -156,7 +156,7 @@ def windows(application: QApplication, qtbot: QtBot) -> Iterator[WindowManager]:
     made = WindowManager(app.create_window_services())
     yield made
     for window in made.all.copy():
-        window.controllers.document_controller.abandon()
+        window.controllers.document_controller.discard_unsaved_changes()
         window.close()
     if made.lab:
         made.lab.lab.close_run()
@@ -179,7 +179,7 @@ def model_window(hand: Hand, tiny_model_folder: Path) -> Hand:
     hand.until(lambda: hand.window.workspace.document.model is not None)
     hand.settle()
     hand.until(lambda: not hand.window.docks.by_id["Next token"].isHidden())
-    hand.window.docks.open("Next token")
+    hand.window.docks.open_pane("Next token")
     hand.until(lambda: hand.window.panes["Next token"].isVisible())
     hand.window.docks.show_heatmaps()
     hand.settle()

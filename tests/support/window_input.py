@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
     from visualizer.heatmap.board import Board, Heatmap
-    from visualizer.heatmap.cell_pointing_widget import CellScrollArea
+    from visualizer.heatmap.cell_scroll_widget import CellScrollArea
     from visualizer.session.cell_address import Cell
     from visualizer.session.document import Document
     from visualizer.shell.window import MainWindow
@@ -66,8 +66,8 @@ class Hand:
 
     def show_document(self, document: Document) -> None:
         """Open a document in the window."""
-        saved = SavedDocument(document, self.window.workspace.wanted)
-        self.window.controllers.document_controller.show_opened(saved, None)
+        saved = SavedDocument(document, self.window.workspace.requested_view)
+        self.window.controllers.document_controller.show_opened_document(saved, None)
         self.settle()
 
     # ------------------------------------------------------------------ menus
@@ -137,7 +137,7 @@ class Hand:
                 and not is_turned()
                 and self.window.pending_screen is None
                 and workspace.computed == workspace.document
-                and workspace.view == workspace.wanted
+                and workspace.view == workspace.requested_view
             )
         )
         # A longer text makes its input field taller and the heatmaps shorter.
@@ -186,13 +186,13 @@ class Hand:
         roots = (*self.window.settings_bar.popovers, self.window)  # generation has a temperature
         found = next((found for root in roots if (found := root.findChild(kind, name))), None)
         assert found is not None, name
-        self.window.settings_bar.reveal(found)
+        self.window.settings_bar.reveal_control(found)
         return found
 
     def type_number(self, setting: str, text: str) -> None:
         """Tab into a setting's field, which selects its number, and type another number."""
         control = self.window.settings_bar.rows[setting].control
-        self.window.settings_bar.reveal(control)
+        self.window.settings_bar.reveal_control(control)
         box = getattr(control, "box")  # noqa: B009 - each kind of control has its own box
         box.setFocus(Qt.FocusReason.TabFocusReason)
         box.selectAll()
@@ -232,7 +232,7 @@ class Hand:
 
     def point(self, cell: Cell) -> QPoint:
         """Return the position of a cell in the heatmaps."""
-        area = self.board.area_of(cell)
+        area = self.board.area_of_cell(cell)
         assert area is not None, cell
         return area.center()
 
@@ -278,7 +278,7 @@ class Hand:
     def problem(self, setting: str) -> str:
         """Return the error message shown at a setting; empty if there is none."""
         label = self.window.settings_bar.rows[setting].problem
-        self.window.settings_bar.reveal(label)
+        self.window.settings_bar.reveal_control(label)
         return words(label) if label.isVisibleTo(self.window) else ""
 
     @property

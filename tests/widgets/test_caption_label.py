@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from PySide6.QtGui import QFont, QFontMetricsF
 
 from visualizer.widgets.fonts import scaled_font
-from visualizer.widgets.labels import ELLIPSIS, CaptionLabel, elide_html, html_to_text, wrap_html
+from visualizer.widgets.labels import ELLIPSIS, ElidedHtmlLabel, elide_html, html_to_text, wrap_html
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
@@ -99,7 +99,7 @@ def test_a_bracket_that_is_open_where_words_are_omitted_is_closed() -> None:
 
 
 def test_a_smaller_font_is_used_before_words_are_omitted(qtbot: QtBot) -> None:
-    label = CaptionLabel("What happens", (PIXELS, 10))
+    label = ElidedHtmlLabel("What happens", (PIXELS, 10))
     qtbot.addWidget(label)
     label.resize(round(width(HTML) * 0.75), 30)
     label.show()
@@ -109,7 +109,7 @@ def test_a_smaller_font_is_used_before_words_are_omitted(qtbot: QtBot) -> None:
 
 
 def test_the_height_does_not_depend_on_the_text(qtbot: QtBot) -> None:
-    label = CaptionLabel("What happens", (PIXELS, 13), 2)
+    label = ElidedHtmlLabel("What happens", (PIXELS, 13), 2)
     qtbot.addWidget(label)
     heights = set()
     for text in ("", HTML, 20 * HTML):
@@ -119,7 +119,7 @@ def test_the_height_does_not_depend_on_the_text(qtbot: QtBot) -> None:
 
 
 def test_the_whole_text_is_in_the_tooltip_if_it_is_elided(qtbot: QtBot) -> None:
-    label = CaptionLabel("What happens", (PIXELS,))
+    label = ElidedHtmlLabel("What happens", (PIXELS,))
     qtbot.addWidget(label)
     label.resize(round(width(HTML)) + 4, 30)
     label.show()
@@ -132,7 +132,7 @@ def test_the_whole_text_is_in_the_tooltip_if_it_is_elided(qtbot: QtBot) -> None:
 
 def test_the_longest_version_that_fits_is_shown(qtbot: QtBot) -> None:
     versions = ("a + b + c + d + e + f", "a + … + d", "a + …")
-    label = CaptionLabel("Equation", (PIXELS,))
+    label = ElidedHtmlLabel("Equation", (PIXELS,))
     qtbot.addWidget(label)
     label.show()
     for version in versions:

@@ -9,9 +9,9 @@ import pytest
 from visualizer.widgets.documentation_pages import (
     find_links,
     heading_anchor,
+    read_documentation_page,
+    read_documentation_pages,
     read_lesson_pages,
-    read_page,
-    read_pages,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ Press <kbd>F1</kbd>, or `--option`.
 
 def test_a_page_is_split_into_sections(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text(PAGE, encoding="utf-8")
-    page = read_page(tmp_path / "a.md")
+    page = read_documentation_page(tmp_path / "a.md")
     assert page.title == "The page"
     assert [section.title for section in page.sections] == ["The page", "With code and Keys, too"]
     first, second = page.sections
@@ -71,7 +71,7 @@ def test_anchors_match_those_of_github(heading: str, anchor: str) -> None:
 )
 def test_a_section_is_found_by_all_words(words: str, is_found: bool, tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text(PAGE, encoding="utf-8")
-    assert read_page(tmp_path / "a.md").sections[1].contains_words(words) is is_found
+    assert read_documentation_page(tmp_path / "a.md").sections[1].contains_words(words) is is_found
 
 
 def test_pages_are_ordered_by_the_links_of_the_index(tmp_path: Path) -> None:
@@ -81,7 +81,11 @@ def test_pages_are_ordered_by_the_links_of_the_index(tmp_path: Path) -> None:
     (tmp_path / "index.md").write_text(index, encoding="utf-8")
     for name in ("z.md", "b.md"):
         (tmp_path / name).write_text(f"# {name}\n", encoding="utf-8")
-    assert [page.name for page in read_pages(tmp_path)] == ["index.md", "z.md", "b.md"]
+    assert [page.name for page in read_documentation_pages(tmp_path)] == [
+        "index.md",
+        "z.md",
+        "b.md",
+    ]
 
 
 LESSON = """

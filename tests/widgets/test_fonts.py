@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from PySide6.QtCore import QSize
 
-from visualizer.widgets.fonts import screen_scale
+from visualizer.widgets.fonts import text_scale_for_screen
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ from visualizer.widgets.fonts import screen_scale
     ],
 )
 def test_text_fits_the_screen(width: int, height: int, scale: float) -> None:
-    assert screen_scale(QSize(width, height)) == pytest.approx(scale)
+    assert text_scale_for_screen(QSize(width, height)) == pytest.approx(scale)

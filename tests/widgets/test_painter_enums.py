@@ -12,9 +12,9 @@ import os, sys, threading
 
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QGuiApplication, QImage, QPainter, QPen
-from visualizer.export.figures.figure_page import create_painter_enums
+from visualizer.export.figures.figure_page import preload_painter_enums
 
-create_painter_enums()
+preload_painter_enums()
 sys.setswitchinterval(1e-6)
 application = QGuiApplication(["test", "-platform", "offscreen"])
 images = [QImage(60, 20, QImage.Format.Format_RGB32) for _ in range(2)]

@@ -36,17 +36,17 @@ def test_a_hidden_widget_keeps_its_width_while_another_is_dragged(
     part = splitter.widget(2)
     assert part
     part.hide()
-    splitter.set_wanted_sizes(splitter.wanted_sizes)
+    splitter.set_requested_sizes(splitter.requested_sizes)
     assert splitter.sizes()[2] == 0
     splitter.moveSplitter(splitter.handle(3).x() - 30, 3)
-    assert splitter.wanted_sizes[1:] == pytest.approx([100, 120, 170], abs=QT_ROUNDS)
+    assert splitter.requested_sizes[1:] == pytest.approx([100, 120, 170], abs=QT_ROUNDS)
     part.show()
-    splitter.set_wanted_sizes(splitter.wanted_sizes)
+    splitter.set_requested_sizes(splitter.requested_sizes)
     assert splitter.sizes()[1:] == pytest.approx([100, 120, 170], abs=QT_ROUNDS)
 
 
 def test_the_stretching_widget_has_no_stored_size(splitter: SizeKeepingSplitter) -> None:
     splitter.moveSplitter(splitter.handle(1).x() - 50, 1)
-    assert splitter.wanted_sizes == pytest.approx([1, 150, 120, 140], abs=QT_ROUNDS)
+    assert splitter.requested_sizes == pytest.approx([1, 150, 120, 140], abs=QT_ROUNDS)
     splitter.resize(1000, 200)
     assert splitter.sizes()[1:] == pytest.approx([150, 120, 140], abs=QT_ROUNDS)

@@ -230,13 +230,13 @@ def rename_error_fields(arguments: Mapping[str, str] = _FIELD_ARGUMENTS) -> Iter
         yield
     except InputError as error:
         name = arguments.get(error.field, error.field)
-        words = _plain_words(name)
-        is_named = words in _plain_words(error.sentence)
+        words = _normalise_for_comparison(name)
+        is_named = words in _normalise_for_comparison(error.sentence)
         sentence = error.sentence if is_named else f"{name}: {error.sentence}"
         raise InputError(name, sentence, error.remedy) from error.__cause__
 
 
-def _plain_words(text: str) -> str:
+def _normalise_for_comparison(text: str) -> str:
     return text.lower().replace("_", " ").replace("-", " ")
 
 
@@ -307,20 +307,20 @@ def document_from_arguments(
     fields = _FIELDS | {"own_mask": "painted"}  # this also sets the mask
     values = {fields.get(name, name): each for name, each in given.items()}
     if vectors is not None:
-        values["own_input"] = NumberMatrix.of(validate_numbers("vectors", vectors))
-    if own := _convert_own_weights(weights):
+        values["own_input"] = NumberMatrix.from_array(validate_numbers("vectors", vectors))
+    if own := _convert_custom_weights(weights):
         values["own_weights"] = own
 
     def create(mechanism: Mechanism | None = None) -> Document:
         return create_document(texts, values | ({"mechanism": mechanism} if mechanism else {}))
 
     document = create()
-    _check_own_matrices(document, given)
+    _check_custom_masks(document, given)
     check_spec(document.spec)
     if given.get("device", Device.AUTO) is not Device.AUTO:
-        from visualizer.attention.device import check_available
+        from visualizer.attention.device import check_device_available
 
-        check_available(document.spec.device, document.spec.dtype)
+        check_device_available(document.spec.device, document.spec.dtype)
     is_given = {"text": text, "vectors": vectors}
     check_arguments_used(
         document.spec,
@@ -353,7 +353,7 @@ def _validate_texts(text: str | Sequence[str], tokenizer: object) -> list[str]:
 def _convert_setting(name: str, value: Any) -> object:
     """Convert a setting's value to the type of its document field."""
     if name in {"own_mask", "own_kept"}:
-        return BooleanMatrix.of(validate_boolean_matrix(name, value))
+        return BooleanMatrix.from_array(validate_boolean_matrix(name, value))
     if name == "tokenizer":
         return validate_choice(name, TokenizerKind, value)
     if name == "device":
@@ -361,12 +361,12 @@ def _convert_setting(name: str, value: Any) -> object:
     if name == "dtype":
         return validate_dtype(value)
     try:
-        return SETTINGS_BY_NAME[_FIELDS.get(name, name)].read(value)
+        return SETTINGS_BY_NAME[_FIELDS.get(name, name)].convert_value(value)
     except InvalidValueError as invalid:
-        raise InputError(name, invalid.sentence(name, describe_value(value))) from None
+        raise InputError(name, invalid.format_message(name, describe_value(value))) from None
 
 
-def _check_own_matrices(document: Document, given: Mapping[str, object]) -> None:
+def _check_custom_masks(document: Document, given: Mapping[str, object]) -> None:
     """Reject ``mask="own"`` without a matrix, and matrices of the wrong size for the text."""
     if given.get("mask") is MaskKind.OWN and "own_mask" not in given:
         raise InputError("mask", 'mask="own" requires own_mask.')
@@ -378,7 +378,7 @@ def _check_own_matrices(document: Document, given: Mapping[str, object]) -> None
             raise InputError(name, f"{sentence}{tokens}.")
 
 
-def _convert_own_weights(
+def _convert_custom_weights(
     weights: Mapping[str, ArrayLike] | None,
 ) -> tuple[tuple[str, NumberMatrix], ...]:
     """Convert weights and biases to matrices, and pair them with their names."""
@@ -396,7 +396,7 @@ def _convert_own_weights(
     matrices = {}
     for name in filter(weights.__contains__, CUSTOM_WEIGHT_LAYERS):
         if name in OWN_BIASES or name in NORM_LAYERS:
-            matrices[name] = NumberMatrix.of(validate_numbers(name, weights[name], 1)[None])
+            matrices[name] = NumberMatrix.from_array(validate_numbers(name, weights[name], 1)[None])
         else:
-            matrices[name] = NumberMatrix.of(validate_numbers(name, weights[name]))
+            matrices[name] = NumberMatrix.from_array(validate_numbers(name, weights[name]))
     return tuple(matrices.items())

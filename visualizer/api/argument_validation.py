@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from visualizer.attention.cached_tensor import float64_on_cpu
+from visualizer.attention.cached_tensor import to_float64_on_cpu
 from visualizer.attention.mechanisms import Mechanism
 from visualizer.attention.settings import (
     SETTINGS_BY_NAME,
@@ -116,7 +116,7 @@ def validate_seed(value: object) -> int:
 
 
 def validate_sampling(temperature: object, top_k: object, top_p: object) -> SamplingSettings:
-    """Validate the types of sampling settings; `check_sampling` checks their ranges."""
+    """Validate the types of sampling settings; `check_sampling_settings` checks their ranges."""
     return SamplingSettings(
         validate_number("temperature", temperature),
         None if top_k is None else validate_integer("top_k", top_k),
@@ -129,7 +129,7 @@ def validate_choice(name: str, kind: type[Choice], value: object) -> Choice:
     try:
         return kind(find_choice([*kind], value))
     except InvalidValueError as invalid:
-        raise InputError(name, invalid.sentence(name, describe_value(value))) from None
+        raise InputError(name, invalid.format_message(name, describe_value(value))) from None
 
 
 def validate_device(value: object) -> Device:
@@ -242,7 +242,7 @@ def _as_array(name: str, values: Any) -> np.ndarray:
     try:
         if hasattr(values, "is_floating_point"):  # a tensor, possibly with gradients or on a GPU
             is_floating = values.is_floating_point()
-            values = float64_on_cpu(values) if is_floating else values.detach().cpu()
+            values = to_float64_on_cpu(values) if is_floating else values.detach().cpu()
         array = np.asanyarray(values)
     except (TypeError, ValueError, RuntimeError, OverflowError, MemoryError) as error:
         why = " ".join(str(error).split())[:200].rstrip(".!")
@@ -283,7 +283,7 @@ def reject_unknown_names(given: Iterable[str], known: Iterable[str], none: str, 
 def _uses_random_numbers(spec: AttentionSpec) -> bool:
     own = {name for name, _ in spec.own_weights}
     is_learned = spec.position is PositionKind.LEARNED
-    is_drawn = spec.own_input is None or is_learned or spec.has_block
+    is_drawn = spec.own_input is None or is_learned or spec.has_transformer_block
     return is_drawn or not own.issuperset(used_weight_names(spec))
 
 
@@ -321,12 +321,12 @@ def check_arguments_used(
         if sentence:
             raise InputError(argument, sentence)
     if "seed" in given and not _uses_random_numbers(spec):
-        _reject("seed", "if all vectors and weights are given")
+        _reject_unused_argument("seed", "if all vectors and weights are given")
     if "tokenizer" in given and "text" not in given and "vectors" in given:
-        _reject("tokenizer", "without a text")
+        _reject_unused_argument("tokenizer", "without a text")
     if "mechanism" in given and all(spec_from(each) == spec for each in Mechanism):
-        _reject("mechanism", "if all settings that it determines are given")
-    _check_weights(spec)
+        _reject_unused_argument("mechanism", "if all settings that it determines are given")
+    _reject_unused_weights(spec)
 
 
 def _check_conflicts(given: Given) -> None:
@@ -342,7 +342,7 @@ def _reject_combination(argument: str, other: str) -> None:
     raise InputError(argument, f"{argument} cannot be combined with {other}. Remove one of them.")
 
 
-def _reject(argument: str, condition: str) -> None:
+def _reject_unused_argument(argument: str, condition: str) -> None:
     raise InputError(argument, f"{argument} has no effect {condition}. Remove {argument}.")
 
 
@@ -356,7 +356,7 @@ def _format_argument(field: str, value: object) -> str:
     return name if value is None else f'{name}="{value}"'
 
 
-def _check_weights(spec: AttentionSpec) -> None:
+def _reject_unused_weights(spec: AttentionSpec) -> None:
     used = used_weight_names(spec)
     for name, _ in spec.own_weights:
         if name not in used:
@@ -365,7 +365,7 @@ def _check_weights(spec: AttentionSpec) -> None:
             raise InputError("weights", sentence)
 
 
-def check_layout(
+def reject_unused_selection(
     layout: FigureExtent, stages: frozenset[str] | None, heads: frozenset[int] | None
 ) -> None:
     """Reject stages or heads that a figure with this layout would not use.

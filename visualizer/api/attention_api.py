@@ -23,8 +23,8 @@ from visualizer.api.argument_conversion import (
 )
 from visualizer.api.argument_validation import (
     MAX_QUOTED_NAME_LENGTH,
-    check_layout,
     describe_value,
+    reject_unused_selection,
     used_weight_names,
     validate_integer,
     validate_path,
@@ -36,21 +36,21 @@ from visualizer.api.trained_model import TrainedModel, trained_model
 from visualizer.attention.custom_weights import read_bias, read_weights
 from visualizer.attention.spec import NORM_LAYERS, OWN_BIASES
 from visualizer.brief_repr import truncate
-from visualizer.errors import InputError, missing_error
-from visualizer.features.explain.presenter import head_cell_panel
+from visualizer.errors import InputError, not_found_error
+from visualizer.features.explain.presenter import explain_head_cell
 from visualizer.file_opening import EXPORT_VIEW, open_as_document, restore_document
 from visualizer.format import format_size
 from visualizer.session.cell_address import Cell
-from visualizer.session.computation_caption import describe_number_origin
+from visualizer.session.computation_caption import describe_value_origin
 from visualizer.session.document import Document
 from visualizer.session.document_builder import (
-    check_stages,
+    check_stage_names,
     missing_stage_message,
-    select_stages_and_heads,
+    with_stages_and_heads,
 )
 from visualizer.session.export_snapshot import ExportSnapshot
 from visualizer.session.resolved_view import resolve_view
-from visualizer.session.timeline import Playhead
+from visualizer.session.timeline import PlaybackState
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_document
 
@@ -71,7 +71,7 @@ MAX_READ_BYTES = 2**29
 """Maximum size of a part that is read from a matrix that is not kept in memory, in bytes."""
 
 
-def check_index(trace: Trace, stage: str, index: Sequence[object]) -> tuple[str, Index]:
+def validate_stage_index(trace: Trace, stage: str, index: Sequence[object]) -> tuple[str, Index]:
     """Validate the indices into a stage and the size of the indexed part.
 
     Returns
@@ -88,13 +88,13 @@ def check_index(trace: Trace, stage: str, index: Sequence[object]) -> tuple[str,
     if len(index) > len(sizes):
         dims = ", ".join((*trace.axes, *trace.stage(stage).dims))
         raise InputError("stage", f"“{stage}” has {len(sizes)} axes: {dims}.")
-    part = tuple(_check_stage_index(*pair) for pair in zip(index, sizes, strict=False))
-    if trace.cached_stage(stage).is_blockwise:
-        _check_size(trace, stage, part)
+    part = tuple(_validate_axis_index(*pair) for pair in zip(index, sizes, strict=False))
+    if trace.cached_stage_tensor(stage).is_blockwise:
+        _check_read_size(trace, stage, part)
     return stage, part
 
 
-def _check_stage_index(at: object, size: int) -> int | slice:
+def _validate_axis_index(at: object, size: int) -> int | slice:
     if isinstance(at, slice):
         try:
             start, stop, step = at.indices(size)
@@ -115,7 +115,7 @@ def _check_stage_index(at: object, size: int) -> int | slice:
     raise InputError("stage", sentence)
 
 
-def _check_size(trace: Trace, stage: str, part: Index) -> None:
+def _check_read_size(trace: Trace, stage: str, part: Index) -> None:
     """Raise `InputError` if a part of a stage that is not kept in memory would be too large."""
     sizes = trace.shape(stage)
     counts = [
@@ -185,10 +185,10 @@ def attend(
     with rename_error_fields():
         document = document_from_arguments(text, vectors, weights, settings)
         run = run_document(document, None)
-    return _issue_notices(Attention(document, EXPORT_VIEW, run))
+    return _issue_warnings(Attention(document, EXPORT_VIEW, run))
 
 
-def _issue_notices(attention: Attention, notice: str = "") -> Attention:
+def _issue_warnings(attention: Attention, notice: str = "") -> Attention:
     for sentence in filter(None, (notice, *attention.notices)):
         warnings.warn(sentence, stacklevel=3)
     return attention
@@ -223,7 +223,7 @@ def load(path: str | Path) -> Any:
         return trained_model(location)
     saved, notice = open_as_document(location, Document())
     run, view = restore_document(saved, run_document)
-    return _issue_notices(Attention(saved.document, view, run), notice)
+    return _issue_warnings(Attention(saved.document, view, run), notice)
 
 
 def _is_folder(path: Path) -> bool:
@@ -254,11 +254,13 @@ class Attention:
     run: Run
 
     def __repr__(self) -> str:
-        return truncate(f"<Attention: {describe_number_origin(self.run)}>")
+        return truncate(f"<Attention: {describe_value_origin(self.run)}>")
 
     def __getitem__(self, stage: str | tuple[str | int | slice, ...]) -> np.ndarray:
         name, *index = stage if isinstance(stage, tuple) else (stage,)
-        return self.run.trace.read(*check_index(self.run.trace, self._check_stage(name), index))
+        return self.run.trace.read(
+            *validate_stage_index(self.run.trace, self._validate_stage_name(name), index)
+        )
 
     def __contains__(self, stage: object) -> bool:
         return isinstance(stage, str) and stage in self.stages
@@ -291,7 +293,7 @@ class Attention:
             If the attention was captured by another program; the specification is then unknown.
         """
         if not self.run.trace.has_module:
-            sentence = f"{self.run.source} does not contain the settings of a module."
+            sentence = f"{self.run.source_display_name} does not contain the settings of a module."
             raise InputError("spec", sentence)
         return self.run.trace.spec
 
@@ -319,7 +321,7 @@ class Attention:
 
     def dims(self, stage: str) -> tuple[str, ...]:
         """Return the dimensions of a stage, for example ``("head", "query", "key")``."""
-        return (*self.run.trace.axes, *self.run.trace.stage(self._check_stage(stage)).dims)
+        return (*self.run.trace.axes, *self.run.trace.stage(self._validate_stage_name(stage)).dims)
 
     def explain(self, stage: str, **place: int) -> ExplainedValue:
         """Explain how a value is computed.
@@ -337,23 +339,23 @@ class Attention:
             If the stage or position does not exist.
         """
         trace = self.run.trace
-        dims = trace.stage(self._check_stage(stage)).dims
+        dims = trace.stage(self._validate_stage_name(stage)).dims
         sizes = trace.shape(stage)[-len(dims) :]
-        axes = trace.counted_axes
+        axes = trace.leading_axis_names
         place = {**dict.fromkeys(axes, 0), **place}
         if trace.spec.heads == 1:
             place = {"head": 0, **place} if "head" in dims else place
         if place.keys() != {*axes, *dims}:
             raise InputError("place", f"The stage “{stage}” requires {', '.join(dims)}.")
-        counts = ((axis, trace.count(axis)) for axis in axes)
+        counts = ((axis, trace.axis_size(axis)) for axis in axes)
         place = {
-            dim: _check_index(dim, place[dim], size)
+            dim: _validate_index(dim, place[dim], size)
             for dim, size in (*zip(dims, sizes, strict=True), *counts)
         }
         cell = Cell(stage, tuple(place[dim] for dim in dims))
         view = View(layer=place.get("layer", 0), text=place.get("text", 0))
         resolved = resolve_view(self.document, view, self.run)
-        panel = head_cell_panel(resolved, cell, is_pinned=False)
+        panel = explain_head_cell(resolved, cell, is_pinned=False)
         index = (*resolved.leading, *cell.place)
         return ExplainedValue(panel, float(trace.read(stage, index)))
 
@@ -390,45 +392,45 @@ class Attention:
         """
         settings = figure_settings_from_arguments(look)
         trace = self.run.trace
-        if settings.has_all_layers and trace.count("layer") < 2:
+        if settings.has_all_layers and trace.axis_size("layer") < 2:
             raise InputError(
                 "all_layers", "all_layers has no effect with a single layer. Remove all_layers."
             )
         view = replace(
             self.view,
-            text=_check_index("text", text, trace.count("text")),
-            layer=_check_index("layer", layer, trace.count("layer")),
+            text=_validate_index("text", text, trace.axis_size("text")),
+            layer=_validate_index("layer", layer, trace.axis_size("layer")),
         )
         names = None if stages is None else validate_stage_names(stages)
         rows = None if heads is None else _check_heads(heads, trace.spec.heads)
-        view = select_stages_and_heads(self.run, view, names, rows)
+        view = with_stages_and_heads(self.run, view, names, rows)
         if names or rows or text or layer or look.get("layout") is not None:
             # The view that is saved in a loaded file could hide the requested stages or heads.
-            view = replace(view, playhead=Playhead(), guess=None, pinned=None, spread=False)
+            view = replace(view, playhead=PlaybackState(), guess=None, pinned=None, spread=False)
         if rows:
             view = replace(view, folds=frozenset())
             if not any("head" in trace.stage(name).dims for name in view.stages & {*self.stages}):
                 raise InputError(
                     "heads", "heads has no effect on stages without heads. Remove heads."
                 )
-        check_layout(settings.extent, names, rows)
+        reject_unused_selection(settings.extent, names, rows)
         return Figure(ExportSnapshot(self.document, view, self.run), settings)
 
     def save(self, *paths: str | Path) -> None:
         """Write files, each in the format of its suffix; see `Figure.save`."""
         self.figure().save(*paths)
 
-    def _check_stage(self, stage: object) -> str:
+    def _validate_stage_name(self, stage: object) -> str:
         if isinstance(stage, str) and stage in self.stages:
             return stage
         name = stage[:MAX_QUOTED_NAME_LENGTH] if isinstance(stage, str) else describe_value(stage)
         raise InputError("stage", missing_stage_message(self.run, name))
 
 
-def _check_index(name: str, at: object, size: int) -> int:
+def _validate_index(name: str, at: object, size: int) -> int:
     index = validate_integer(name, at)
     if not 0 <= index < size:
-        raise missing_error(name, f"{name} {index}", f"Valid indices are 0 to {size - 1}.")
+        raise not_found_error(name, f"{name} {index}", f"Valid indices are 0 to {size - 1}.")
     return index
 
 
@@ -439,10 +441,10 @@ def validate_stage_names(stages: str | Iterable[str]) -> frozenset[str]:
         [stages] if isinstance(stages, str) else validate_sequence("stages", requirement, stages)
     )
     names = (validate_string("stages", name, "a list of names") for name in found)
-    return check_stages([name[:MAX_QUOTED_NAME_LENGTH] for name in names])
+    return check_stage_names([name[:MAX_QUOTED_NAME_LENGTH] for name in names])
 
 
 def _check_heads(heads: int | Iterable[int], count: int) -> frozenset[int]:
     is_one = isinstance(heads, Integral) and not isinstance(heads, bool)
     rows = [heads] if is_one else validate_sequence("heads", "a list of heads, such as [0]", heads)
-    return frozenset(_check_index("head", head, count) for head in rows)
+    return frozenset(_validate_index("head", head, count) for head in rows)

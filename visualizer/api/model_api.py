@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from visualizer.attention.model_reading import LogitParts
+    from visualizer.attention.model_forward_pass import LogitParts
     from visualizer.models.cached_generation import GeneratedText
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.opened_model import OpenedModel
-    from visualizer.models.recorded_runs import PartsToKeep
+    from visualizer.models.recorded_runs import KeptLayersAndStages
 
 
 def open_model(
@@ -71,12 +71,12 @@ def open_model(
     InputError
         A `ValueError` that states why the model cannot be opened, and what to do.
     """
-    from visualizer.attention.device import check_available
+    from visualizer.attention.device import check_device_available
     from visualizer.models.opened_model import open_model as opened
 
     fix_mmap_threshold()
     place, where = validate_path("path", path), (validate_device(device), validate_dtype(dtype))
-    check_available(*where)
+    check_device_available(*where)
     return Model(opened(place, *where, is_from_disk=validate_bool("from_disk", from_disk)))
 
 
@@ -155,7 +155,7 @@ class Model:
             If no input is given, the input is too long for the model or for memory, or a layer or
             stage does not exist.
         """
-        kept = _parse_kept_parts(layers, stages)
+        kept = _parse_parts_to_keep(layers, stages)
         if image is not None:
             if text is not None or second is not None:
                 raise InputError("image", "text and image cannot be combined. Pass one of them.")
@@ -165,7 +165,7 @@ class Model:
         if text is None:
             raise InputError("text", "A text or an image is required. Pass one of them.")
         if not isinstance(text, str):
-            return self._attend_each(text, second, kept, is_chat=validate_bool("chat", chat))
+            return self._attend_each_text(text, second, kept, is_chat=validate_bool("chat", chat))
         second_text = None if second is None else validate_string("second", second)
         is_chat = validate_bool("chat", chat)
         runs = self.opened.attend(
@@ -173,10 +173,10 @@ class Model:
         )
         return ModelAttention(runs)
 
-    def _attend_each(
-        self, given: object, second: object, kept: PartsToKeep, *, is_chat: bool
+    def _attend_each_text(
+        self, given: object, second: object, kept: KeptLayersAndStages, *, is_chat: bool
     ) -> tuple[ModelAttention, ...]:
-        from visualizer.models.text_reading import attend_texts
+        from visualizer.models.model_text_runs import run_model_on_texts
 
         texts = [
             validate_string("text", text)
@@ -186,7 +186,7 @@ class Model:
             raise InputError(
                 "second", "second cannot be combined with several texts. Pass one text at a time."
             )
-        runs = attend_texts(self.opened, texts, is_chat=is_chat, kept=kept)
+        runs = run_model_on_texts(self.opened, texts, is_chat=is_chat, kept=kept)
         return tuple(map(ModelAttention, runs))
 
     def next_tokens(self, text: str, most: int = 10) -> list[tuple[str, float]]:
@@ -269,7 +269,7 @@ class Model:
         """
         validated_text, count = validate_string("text", text), validate_integer("most", most)
         cells: dict[LayerAndHead, list[tuple[int, int]]] = {}
-        tokens = len(self.opened.inputs(validated_text)[1])
+        tokens = len(self.opened.encode_inputs(validated_text)[1])
         for layer, head, query, key in _parse_edges(edges):
             if not (0 <= query < tokens and 0 <= key < tokens):
                 sentence = (
@@ -411,15 +411,15 @@ class Model:
         InputError
             If the model does not generate text, or its layers have different numbers of heads.
         """
-        from visualizer.models.head_edits import ablation_changes
+        from visualizer.models.head_edits import compute_ablation_changes
 
-        return ablation_changes(self.opened, validate_string("text", text)).changes
+        return compute_ablation_changes(self.opened, validate_string("text", text)).changes
 
 
-def _parse_kept_parts(
+def _parse_parts_to_keep(
     layers: int | Iterable[int] | None, stages: str | Iterable[str] | None
-) -> PartsToKeep:
-    from visualizer.models.recorded_runs import PartsToKeep
+) -> KeptLayersAndStages:
+    from visualizer.models.recorded_runs import KeptLayersAndStages
 
     if layers is None:
         numbers = None
@@ -429,7 +429,7 @@ def _parse_kept_parts(
             [layers] if is_one else validate_sequence("layers", "a list of layers", layers)
         )
         numbers = frozenset(validate_integer("layers", layer) for layer in several_layers)
-    return PartsToKeep(numbers, None if stages is None else validate_stage_names(stages))
+    return KeptLayersAndStages(numbers, None if stages is None else validate_stage_names(stages))
 
 
 def _parse_heads(heads: Iterable[tuple[int, int]]) -> list[LayerAndHead]:

@@ -18,16 +18,16 @@ from visualizer.api.notebook_display import Overview
 from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.token_labels import label_tokens
 from visualizer.brief_repr import truncate
-from visualizer.errors import InputError, missing_error
+from visualizer.errors import InputError, not_found_error
 from visualizer.export.offscreen_qt_application import offscreen_qt
 from visualizer.file_opening import EXPORT_VIEW
 from visualizer.models.layer_lookup import (
+    attention_part_names,
     find_layer_run,
-    find_part_runs,
+    find_runs_of_part,
     layer_numbers,
-    list_head_rows,
-    part_names,
-    runs_of_single_part,
+    list_head_measure_rows,
+    require_single_part,
 )
 from visualizer.session.document import Document
 from visualizer.session.head_order import HeadOrder
@@ -82,7 +82,7 @@ def capture(
         compute any attention.
     """
     from visualizer.models.recorded_texts import RecordedBatch, record_texts
-    from visualizer.models.wrapped_models import find_transformers_model
+    from visualizer.models.wrapped_model_search import find_transformers_model
 
     labels = () if tokens is None else _parse_token_lists(tokens)
     transformers_model = find_transformers_model(model)
@@ -93,7 +93,7 @@ def capture(
     if labels and len(labels) > max(1, len(batch)):
         sentence = f"tokens has {len(labels):,} lists, but there are {len(batch):,} texts."
         raise InputError("tokens", sentence)
-    object.__setattr__(attention, "runs", batch.runs(0))
+    object.__setattr__(attention, "runs", batch.runs_of_text(0))
     object.__setattr__(attention, "batch", batch if len(batch) > 1 else None)
 
 
@@ -108,9 +108,9 @@ def _parse_token_lists(tokens: object) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def _to_attention(layers: LayerGroupRun) -> Attention:
+def _attention_of_layer_group(layers: LayerGroupRun) -> Attention:
     return Attention(
-        Document().set("captured", captured_header(layers.run)), EXPORT_VIEW, layers.run
+        Document().with_setting("captured", captured_header(layers.run)), EXPORT_VIEW, layers.run
     )
 
 
@@ -133,8 +133,8 @@ class ModelAttention:
     def __repr__(self) -> str:
         if not self.runs:
             return "<ModelAttention: not run yet>"
-        name = self.runs[0].run.source_file.rpartition(" of ")[2]
-        parts = [*((name,) if name else ()), *map(_describe_layers, self.runs)]
+        name = self.runs[0].run.source_full_name.rpartition(" of ")[2]
+        parts = [*((name,) if name else ()), *map(_describe_layer_group, self.runs)]
         count = (f"{len(self.batch):,} texts",) if self.batch else ()
         return truncate(f"<ModelAttention: {' · '.join((*parts, *count))}>")
 
@@ -142,8 +142,8 @@ class ModelAttention:
         import numpy as np
 
         places = {
-            layer: (_to_attention(each), at if each.run.trace.axes else None)
-            for each in self._runs_of_only_part()
+            layer: (_attention_of_layer_group(each), at if each.run.trace.axes else None)
+            for each in self._runs_of_single_part()
             for at, layer in enumerate(each.group.layers)
         }
         stacked = np.empty(0)
@@ -162,18 +162,20 @@ class ModelAttention:
     @property
     def parts(self) -> tuple[str, ...]:
         """Names of the model's kinds of attention; each name stands for all layers of that kind."""
-        return part_names(self.runs)
+        return attention_part_names(self.runs)
 
     def part(self, name: str) -> ModelAttention:
         """Return the attention of one part, given the part's name or a unique substring of it."""
-        return ModelAttention(find_part_runs(self._require_runs(), validate_string("name", name)))
+        return ModelAttention(
+            find_runs_of_part(self._require_runs(), validate_string("name", name))
+        )
 
     @property
     def texts(self) -> tuple[ModelAttention, ...]:
         """The attention of each text in a recorded batch; for a single text, only this object."""
         if self.batch is None:
             return (self,)
-        return tuple(ModelAttention(self.batch.runs(at)) for at in range(len(self.batch)))
+        return tuple(ModelAttention(self.batch.runs_of_text(at)) for at in range(len(self.batch)))
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -189,12 +191,12 @@ class ModelAttention:
     @property
     def tokens(self) -> tuple[str, ...]:
         """The tokens of the queries, as returned by the model's tokenizer."""
-        return self._runs_of_only_part()[0].run.texts[0]
+        return self._runs_of_single_part()[0].run.texts[0]
 
     @property
     def key_tokens(self) -> tuple[str, ...]:
         """The tokens of the keys, which differ from those of the queries in cross-attention."""
-        return self._runs_of_only_part()[0].run.key_tokens or self.tokens
+        return self._runs_of_single_part()[0].run.key_tokens or self.tokens
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -207,7 +209,7 @@ class ModelAttention:
 
         The axis ``layer`` of the result indexes these layers from 0.
         """
-        return _to_attention(self._find_layer(layer)[0])
+        return _attention_of_layer_group(self._find_run_of_layer(layer)[0])
 
     def explain(self, stage: str, *, layer: int, **place: int) -> ExplainedValue:
         """Explain how a value is computed.
@@ -224,8 +226,8 @@ class ModelAttention:
         InputError
             If the stage or position does not exist.
         """
-        found, at = self._find_layer(layer)
-        return _to_attention(found).explain(stage, layer=at, **place)
+        found, at = self._find_run_of_layer(layer)
+        return _attention_of_layer_group(found).explain(stage, layer=at, **place)
 
     def figure(
         self,
@@ -236,8 +238,8 @@ class ModelAttention:
         **look: Unpack[FigureArguments],
     ) -> Figure:
         """Create a figure of one layer's heatmaps; see `Attention.figure`."""
-        found, at = self._find_layer(layer)
-        return _to_attention(found).figure(stages, heads, layer=at, **look)
+        found, at = self._find_run_of_layer(layer)
+        return _attention_of_layer_group(found).figure(stages, heads, layer=at, **look)
 
     def overview(self, order: str = HeadOrder.LAYER) -> Overview:
         """Draw all heads of all layers as small heatmaps.
@@ -257,7 +259,7 @@ class ModelAttention:
             If the layers have different numbers of heads.
         """
         chosen = validate_choice("order", HeadOrder, order)
-        runs = [(each.run, each.group.layers) for each in self._runs_of_only_part()]
+        runs = [(each.run, each.group.layers) for each in self._runs_of_single_part()]
         with offscreen_qt():
             from visualizer.export.figures.png_writer import render_overview_png
 
@@ -274,7 +276,7 @@ class ModelAttention:
         and normalized (Kobayashi et al. 2020): half the sum of the absolute differences. A measure
         is NaN if there is nothing to average.
         """
-        return list_head_rows(self._runs_of_only_part())
+        return list_head_measure_rows(self._runs_of_single_part())
 
     def _require_runs(self) -> tuple[LayerGroupRun, ...]:
         if not self.runs:
@@ -283,21 +285,21 @@ class ModelAttention:
             )
         return self.runs
 
-    def _runs_of_only_part(self) -> tuple[LayerGroupRun, ...]:
-        return runs_of_single_part(self._require_runs())
+    def _runs_of_single_part(self) -> tuple[LayerGroupRun, ...]:
+        return require_single_part(self._require_runs())
 
-    def _find_layer(self, layer: object) -> tuple[LayerGroupRun, int]:
+    def _find_run_of_layer(self, layer: object) -> tuple[LayerGroupRun, int]:
         number = validate_integer("layer", layer)
-        found = find_layer_run(self._runs_of_only_part(), number)
+        found = find_layer_run(self._runs_of_single_part(), number)
         if found is None:
             name = f"layer {describe_value(number)}"
-            raise missing_error("layer", name, f"The layers are {self.layers}.")
+            raise not_found_error("layer", name, f"The layers are {self.layers}.")
         return found
 
 
-def _describe_layers(layers: LayerGroupRun) -> str:
+def _describe_layer_group(layers: LayerGroupRun) -> str:
     trace, count = layers.run.trace, len(layers.group.layers)
-    queries, keys = trace.sides
+    queries, keys = trace.query_key_counts
     tokens = f"{queries:,}" if queries == keys else f"{queries:,} × {keys:,}"
     heads = trace.spec.heads
     return (

@@ -14,8 +14,8 @@ from visualizer.brief_repr import truncate
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import PIXELS_PER_INCH
 from visualizer.export.offscreen_qt_application import describe_missing_characters, offscreen_qt
-from visualizer.progress import no_progress
-from visualizer.session.computation_caption import describe_number_origin
+from visualizer.progress import ignore_progress
+from visualizer.session.computation_caption import describe_value_origin
 from visualizer.storage import atomic_file
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from visualizer.export.figure_settings import FigureSettings
-    from visualizer.features.explain.presenter import CellExplanationPanel
+    from visualizer.features.explain.presenter import CellExplanation
     from visualizer.session.export_snapshot import ExportSnapshot
 
 MAX_SVG_BYTES = 2_000_000
@@ -47,7 +47,7 @@ class Figure:
     look: FigureSettings
 
     def __repr__(self) -> str:
-        return truncate(f"<Figure of {describe_number_origin(self.shot.run)}>")
+        return truncate(f"<Figure of {describe_value_origin(self.shot.run)}>")
 
     def save(self, *paths: str | Path) -> None:
         """Write files, each in the format of its suffix, and replace existing files.
@@ -80,9 +80,9 @@ class Figure:
             The pixels, uint8 [row, column, 4]: red, green, blue and alpha.
         """
         with self._prepare_drawing():
-            from visualizer.export.figures.rasterization import render_pixels
+            from visualizer.export.figures.rasterization import render_figure_pixels
 
-            return render_pixels(self.shot, self.look)
+            return render_figure_pixels(self.shot, self.look)
 
     @contextmanager
     def _prepare_drawing(self) -> Iterator[None]:
@@ -105,7 +105,7 @@ class Figure:
             from visualizer.export.writers import WRITERS
 
             file = io.BytesIO()
-            WRITERS[suffix](self.shot, self.look, file, no_progress)
+            WRITERS[suffix](self.shot, self.look, file, ignore_progress)
         return file.getvalue()
 
 
@@ -113,13 +113,13 @@ class Figure:
 class ExplainedValue:
     """A value with its meaning and the terms of its computation."""
 
-    readout: CellExplanationPanel
+    readout: CellExplanation
     value: float
 
     @property
     def sentence(self) -> str:
         """The meaning of the value, as a sentence."""
-        return self.readout.plain
+        return self.readout.plain_text
 
     @property
     def formula(self) -> str:

@@ -14,7 +14,7 @@ from visualizer.api.argument_validation import (
 )
 from visualizer.errors import InputError
 from visualizer.language.run_folder import RunFolder
-from visualizer.language.sampling import check_sampling
+from visualizer.language.sampling import check_sampling_settings
 from visualizer.language.training_settings import MODEL_TITLES
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class TrainedModel:
             1.0 if temperature is None else temperature, top_k, 1.0 if top_p is None else top_p
         )
         with rename_error_fields({"text": "prompt"}):
-            check_sampling(sampling)
+            check_sampling_settings(sampling)
             others = {"seed": seed, "temperature": temperature, "top_p": top_p}
             unused = [name for name, given in others.items() if given is not None]
             if sampling.top_k == 1 and unused:

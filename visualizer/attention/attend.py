@@ -57,7 +57,7 @@ def attend(
         If the spec is invalid, or if the size of the input does not match the embedding size or the
         custom matrices of the spec.
     """
-    _check_input(spec, given)
+    _check_input_size(spec, given)
     work = StageInputs(spec, given, parameters, kept, None if torch.is_grad_enabled() else pool)
     held: dict[str, CachedTensor] = {}
     recomputed: set[str] = set()
@@ -69,9 +69,9 @@ def attend(
         if (
             reuse
             and recomputed.isdisjoint(stage.reads)
-            and _can_reuse(stage, work, reuse, is_read_late=is_read_late)
+            and _can_reuse_stage(stage, work, reuse, is_read_late=is_read_late)
         ):
-            held[stage.name] = reuse.cached_stage(stage.name)
+            held[stage.name] = reuse.cached_stage_tensor(stage.name)
         elif is_read_late and blocks is not None:
             held[stage.name] = blocks.stage_tensor(stage)
             recomputed.add(stage.name)
@@ -83,32 +83,33 @@ def attend(
     return Trace(spec, stages(spec), dict(parameters), held, frozenset(recomputed), axes)
 
 
-def _check_input(spec: AttentionSpec, given: Tensor) -> None:
+def _check_input_size(spec: AttentionSpec, given: Tensor) -> None:
     check_spec(spec)
     if given.shape[-1] != spec.d_in:
         sentence = f"The input has vectors of size {given.shape[-1]}, but d_in is {spec.d_in}."
         raise InputError("d_in", sentence)
 
 
-def _can_reuse(stage: Stage, work: StageInputs, reuse: Trace, *, is_read_late: bool) -> bool:
+def _can_reuse_stage(stage: Stage, work: StageInputs, reuse: Trace, *, is_read_late: bool) -> bool:
     if stage.name not in reuse or reuse.stage(stage.name) != stage:
         return False
-    old, spec = reuse.cached_stage(stage.name), work.spec
-    expected = work.given.shape[:-2] + shape(spec, stage.dims, work.tokens)
+    old, spec = reuse.cached_stage_tensor(stage.name), work.spec
+    expected = work.given.shape[:-2] + shape(spec, stage.dims, work.token_count)
     if old.is_blockwise is not is_read_late or old.shape != expected:
         return False
     if old.dtype != work.given.dtype or old.device != work.given.device:
         return False
     if stage.operation is Operation.INPUT_VECTORS:
-        return _is_equal(old.tensor, work.given)
+        return _are_tensors_equal(old.tensor, work.given)
     if stage.operation is Operation.DROPOUT and work.kept is not None:
         return False
     return all(getattr(spec, name) == getattr(reuse.spec, name) for name in stage.fields) and all(
-        name in reuse.parameters and _is_equal(reuse.parameters[name], work.parameters[name])
+        name in reuse.parameters
+        and _are_tensors_equal(reuse.parameters[name], work.parameters[name])
         for layer in stage.parameters
         for name in parameter_names(spec, layer)
     )
 
 
-def _is_equal(old: Tensor, new: Tensor) -> bool:
+def _are_tensors_equal(old: Tensor, new: Tensor) -> bool:
     return old is new or (old.shape == new.shape and torch.equal(old, new))

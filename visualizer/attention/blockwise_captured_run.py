@@ -18,12 +18,12 @@ from visualizer.attention.captured_attention import (
     CapturedAttention,
     CapturedVectors,
     LayerMask,
-    apply_layer_mask,
     captured_stages,
+    with_layer_mask,
 )
 from visualizer.attention.captured_run import SINKS_NOTICE
 from visualizer.attention.layer_operations import ScoreCap, SinkSoftmax
-from visualizer.attention.mapped_tensors import is_in_file
+from visualizer.attention.mapped_tensors import is_in_tensor_file
 from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.run import Run
 from visualizer.attention.spec import Dtype
@@ -68,7 +68,7 @@ class LayerVectors(Struct, frozen=True, eq=False):
         """Size in bytes of the queries, keys, values and logarithms."""
         return sum(one.nbytes for one in (self.queries, self.keys, self.values, self.logarithms))
 
-    def read_head(self, name: str, head: int) -> Tensor:
+    def read_head_vectors(self, name: str, head: int) -> Tensor:
         """Return the queries, keys, values or logarithms of a query head, [token, …]."""
         whole: Tensor = getattr(self, name)
         return whole[head // (len(self.queries) // len(whole))]
@@ -132,51 +132,51 @@ class _CapturedBlockCalculator(BlockCalculator):
         super().__init__(spec, found.layers[0].queries.dtype, rows)
         self._made_of = (found, spec, rows, masks)
         self._layers = found.layers
-        self._specs = tuple(apply_layer_mask(spec, mask) for mask in masks)
+        self._specs = tuple(with_layer_mask(spec, mask) for mask in masks)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Support copying and pickling of the inputs, without cached results."""
         return _CapturedBlockCalculator, self._made_of
 
     @property
-    def leading(self) -> tuple[int, ...]:
+    def leading_sizes(self) -> tuple[int, ...]:
         return (len(self._layers),)[: len(self._layers) - 1]
 
-    def sides(self) -> tuple[int, int]:
+    def query_key_counts(self) -> tuple[int, int]:
         tokens = self._layers[0].queries.shape[-2]
         return tokens, tokens
 
-    def read_head(self, name: str, place: LeadingIndices) -> Tensor:
-        return self._layer_at(place).read_head(name, place[-1])
+    def read_head_vectors(self, name: str, place: LeadingIndices) -> Tensor:
+        return self._layer_vectors_at(place).read_head_vectors(name, place[-1])
 
     def spec_at(self, place: LeadingIndices) -> AttentionSpec:
         return self._specs[place[0]] if self._specs else self.spec
 
-    def sink(self, place: LeadingIndices) -> Tensor | None:
-        sinks = self._layer_at(place).sinks
+    def sink_logit(self, place: LeadingIndices) -> Tensor | None:
+        sinks = self._layer_vectors_at(place).sinks
         return None if sinks is None else sinks[place[-1]]
 
-    def logarithms(self, place: LeadingIndices) -> Tensor:
-        return self._layer_at(place).logarithms[place[-1]]
+    def row_log_sum_exp(self, place: LeadingIndices) -> Tensor:
+        return self._layer_vectors_at(place).logarithms[place[-1]]
 
-    def _layer_at(self, place: LeadingIndices) -> LayerVectors:
+    def _layer_vectors_at(self, place: LeadingIndices) -> LayerVectors:
         return self._layers[place[0] if len(place) > 1 else 0]
 
-    def held(self, name: str) -> BlockwiseTensor:
+    def create_vector_tensor(self, name: str) -> BlockwiseTensor:
         """Return the queries, keys or values of all heads as a stage that is held in memory."""
         first = self._layers[0]
         heads, width = len(first.queries), getattr(first, name).shape[-1]
-        sizes = (*self.leading, heads, self.sides()[0], width)
+        sizes = (*self.leading_sizes, heads, self.query_key_counts()[0], width)
         return BlockwiseTensor(sizes, _HeadVectorSource(self, name))
 
-    def bytes(self, name: str) -> int:
+    def vector_bytes(self, name: str) -> int:
         """Return the size in bytes of the named vectors in all layers."""
         return sum(int(getattr(layer, name).nbytes) for layer in self._layers)
 
     def bytes_in_file(self, name: str) -> int:
         """Return the part of `bytes` that is stored in a file."""
         vectors = (getattr(layer, name) for layer in self._layers)
-        return sum(int(one.nbytes) for one in vectors if is_in_file(one))
+        return sum(int(one.nbytes) for one in vectors if is_in_tensor_file(one))
 
 
 class _HeadVectorSource(BlockSource):
@@ -193,14 +193,14 @@ class _HeadVectorSource(BlockSource):
 
     @property
     def bytes(self) -> int:
-        return self._blocks.bytes(self._name)
+        return self._blocks.vector_bytes(self._name)
 
     @property
     def bytes_in_file(self) -> int:
         return self._blocks.bytes_in_file(self._name)
 
-    def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
-        return self._blocks.read_head(self._name, place)[rows][:, columns].clone()
+    def compute_cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
+        return self._blocks.read_head_vectors(self._name, place)[rows][:, columns].clone()
 
 
 def blockwise_captured_run(found: LongTextAttention, device: str) -> Run:
@@ -211,7 +211,9 @@ def blockwise_captured_run(found: LongTextAttention, device: str) -> Run:
     assert header.vectors is not None
     blocks = _CapturedBlockCalculator(found, header.spec, rows, header.vectors.layer_masks)
     held = {
-        row.name: blocks.held(row.name) if row.name in VECTOR_ROLES else blocks.stage_tensor(row)
+        row.name: blocks.create_vector_tensor(row.name)
+        if row.name in VECTOR_ROLES
+        else blocks.stage_tensor(row)
         for row in rows
     }
     return create_blockwise_run(header, rows, held, torch.stack(sinks) if sinks else None, device)
@@ -232,7 +234,11 @@ def long_text_stages(header: CapturedAttention, *, has_sinks: bool) -> tuple[Sta
     steps: dict[str, LayerStep] = {}
     names: list[str] = [
         *VECTOR_ROLES,
-        *(role for role in (Role.SCORES, Role.SCALED, Role.MASKED) if _has_stage(spec, role)),
+        *(
+            role
+            for role in (Role.SCORES, Role.SCALED, Role.MASKED)
+            if _has_stage_of_role(spec, role)
+        ),
     ]
     if vectors.softcap:
         steps[Role.CAPPED] = ScoreCap(vectors.softcap)
@@ -274,11 +280,11 @@ def create_blockwise_run(
     return Run((header.query_tokens,), trace, device, notices, header, header.query_tokens)
 
 
-def run_header(run: Run) -> CapturedAttention:
+def header_of_long_text_run(run: Run) -> CapturedAttention:
     """Return the sizes and settings of a run on a long text, without its numbers."""
     assert run.captured is not None
     return run.captured
 
 
-def _has_stage(spec: AttentionSpec, role: Role) -> bool:
+def _has_stage_of_role(spec: AttentionSpec, role: Role) -> bool:
     return any(row.role is role for row in stages(spec))

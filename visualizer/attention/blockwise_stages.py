@@ -37,7 +37,7 @@ from visualizer.attention.masks import (
     MaskingSpec,
     allowed_cells,
     allowed_key_range,
-    are_all_allowed,
+    are_all_keys_allowed,
     are_pairs_allowed,
 )
 from visualizer.attention.spec import NormalisationKind
@@ -100,18 +100,18 @@ class BlockCalculator(ABC):
 
     @property
     @abstractmethod
-    def leading(self) -> tuple[int, ...]:
+    def leading_sizes(self) -> tuple[int, ...]:
         """Sizes of the axes that precede the heads."""
 
     @abstractmethod
-    def sides(self) -> tuple[int, int]:
+    def query_key_counts(self) -> tuple[int, int]:
         """Return the numbers of queries and keys."""
 
     @abstractmethod
-    def read_head(self, name: str, place: LeadingIndices) -> Tensor:
+    def read_head_vectors(self, name: str, place: LeadingIndices) -> Tensor:
         """Return the queries, keys or values of a head, [token, d]; do not modify them."""
 
-    def text(self, place: LeadingIndices) -> int:
+    def text_index(self, place: LeadingIndices) -> int:
         """Return the index, in the batch, of the text that a matrix belongs to."""
         return 0
 
@@ -119,25 +119,25 @@ class BlockCalculator(ABC):
         """Return the spec with the mask that applies to a matrix."""
         return self.spec
 
-    def sink(self, place: LeadingIndices) -> Tensor | None:
+    def sink_logit(self, place: LeadingIndices) -> Tensor | None:
         """Return the sink logit in a head's softmax, or None if the head has no sink."""
         return None
 
-    def logarithms(self, place: LeadingIndices) -> Tensor | None:
+    def row_log_sum_exp(self, place: LeadingIndices) -> Tensor | None:
         """Return the log-sum-exp of each row [query], or None if it is not known in advance."""
         return None
 
-    def vectors(self, row: Stage, leading: LeadingIndices, rows: Tensor) -> Tensor:
+    def compute_vectors(self, row: Stage, leading: LeadingIndices, rows: Tensor) -> Tensor:
         """Compute rows of a stage of vectors, [query, d] or [head, query, d]."""
         heads = range(self.spec.heads)
-        return torch.stack([self.context(row, (*leading, head), rows) for head in heads])
+        return torch.stack([self.compute_context(row, (*leading, head), rows) for head in heads])
 
     def stage_tensor(self, row: Stage) -> BlockwiseTensor:
         """Return the tensor of a stage, which is computed when read."""
-        sizes = (*self.leading, *shape(self.spec, row.dims, self.sides()[0]))
-        return BlockwiseTensor(sizes, self.source(row))
+        sizes = (*self.leading_sizes, *shape(self.spec, row.dims, self.query_key_counts()[0]))
+        return BlockwiseTensor(sizes, self.create_source(row))
 
-    def source(self, row: Stage) -> BlockSource:
+    def create_source(self, row: Stage) -> BlockSource:
         """Return the source that computes blocks of a stage."""
         if row.dims[-1] != "key":
             return _VectorSource(self, row)
@@ -146,25 +146,29 @@ class BlockCalculator(ABC):
 
     # ------------------------------------------------------------------ query–key cells
 
-    def cells(self, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice) -> Tensor:
+    def compute_cells(self, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice) -> Tensor:
         """Compute a block of a stage, [query, key]; the caller may modify the result."""
         if cellwise := CELLWISE.get(row.operation):
-            found = [self.cells(self.rows[name], place, rows, keys) for name in row.reads]
-            columns = torch.arange(*keys.indices(self.sides()[1]))
+            found = [self.compute_cells(self.rows[name], place, rows, keys) for name in row.reads]
+            columns = torch.arange(*keys.indices(self.query_key_counts()[1]))
             return cellwise(self._cell_indices(place, rows[:, None], columns), *found)
         return _CELLS[row.operation](self, row, place, rows, keys)
 
     def _cell_indices(self, place: LeadingIndices, queries: Tensor, keys: Tensor) -> CellIndices:
         return CellIndices(self.spec, self.dtype, torch.tensor(place[-1]), queries, keys)
 
-    def read(self, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice) -> Tensor:
+    def compute_input_cells(
+        self, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
+    ) -> Tensor:
         """Compute a block of the first input of a stage."""
-        return self.cells(self.rows[row.reads[0]], place, rows, keys)
+        return self.compute_cells(self.rows[row.reads[0]], place, rows, keys)
 
-    def allowed(self, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice) -> Tensor:
-        masking = MaskingSpec.of(self.spec_at(place), row.name)
+    def allowed_mask(self, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice) -> Tensor:
+        masking = MaskingSpec.from_spec(self.spec_at(place), row.name)
         return torch.from_numpy(
-            allowed_cells(masking, self.sides(), self.text(place), rows.numpy(), keys)
+            allowed_cells(
+                masking, self.query_key_counts(), self.text_index(place), rows.numpy(), keys
+            )
         )
 
     def values_at_keys(
@@ -172,7 +176,7 @@ class BlockCalculator(ABC):
     ) -> Tensor:
         """Compute one number in each given row of the softmax weights or of a stage before them."""
         if row.operation is Operation.DOT_PRODUCT:
-            queries, others = (self.read_head(name, place) for name in row.reads)
+            queries, others = (self.read_head_vectors(name, place) for name in row.reads)
             # Process a few rows at a time, so that they stay in the processor cache.
             parts = [slice(at, at + PAIRS_PER_BLOCK) for at in range(0, len(rows), PAIRS_PER_BLOCK)]
             return torch.cat([(queries[rows[at]] * others[keys[at]]).sum(-1) for at in parts])
@@ -181,8 +185,8 @@ class BlockCalculator(ABC):
             return cellwise(self._cell_indices(place, rows, keys), *found)
         read = self.values_at_keys(self.rows[row.reads[0]], place, rows, keys)
         if row.operation is Operation.MASK_BEFORE_SOFTMAX:
-            masking = MaskingSpec.of(self.spec_at(place), row.name)
-            sides, text = self.sides(), self.text(place)
+            masking = MaskingSpec.from_spec(self.spec_at(place), row.name)
+            sides, text = self.query_key_counts(), self.text_index(place)
             allowed = are_pairs_allowed(masking, sides, text, rows.numpy(), keys.numpy())
             return read.masked_fill_(~torch.from_numpy(allowed), -math.inf)
         if row.operation is Operation.SCALE_SCORES:
@@ -192,27 +196,31 @@ class BlockCalculator(ABC):
         assert _is_softmax(self, row)
         return (read - self.row_divisors(row, place, rows)).exp_().to(self.dtype)
 
-    def is_surely_unmasked(
+    def is_known_unmasked(
         self, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
     ) -> bool:
         """Return whether the mask is known to allow all cells of a block, without computing it."""
-        masking = MaskingSpec.of(self.spec_at(place), row.name)
+        masking = MaskingSpec.from_spec(self.spec_at(place), row.name)
         first, last = int(rows.min()), int(rows.max())
-        span = range(*keys.indices(self.sides()[1]))
-        return are_all_allowed(masking, self.sides(), self.text(place), (first, last), span)
+        span = range(*keys.indices(self.query_key_counts()[1]))
+        return are_all_keys_allowed(
+            masking, self.query_key_counts(), self.text_index(place), (first, last), span
+        )
 
     def rows_with_allowed_keys(self, row: Stage, place: LeadingIndices, rows: Tensor) -> Tensor:
         """Return which queries have allowed keys, as a boolean tensor [query, 1]."""
-        keys = slice(0, self.sides()[1])
-        return self.allowed(row, place, rows, keys).any(-1, keepdim=True)
+        keys = slice(0, self.query_key_counts()[1])
+        return self.allowed_mask(row, place, rows, keys).any(-1, keepdim=True)
 
-    def readable(self, row: Stage, place: LeadingIndices, rows: Tensor) -> range:
+    def keys_to_compute(self, row: Stage, place: LeadingIndices, rows: Tensor) -> range:
         """Return a range of keys outside which all weights are 0, or all masked scores are −∞."""
         if row.role not in MASKED_STAGES or row.is_before_mask:
-            return range(self.sides()[1])
-        masking = MaskingSpec.of(self.spec_at(place), row.name)
+            return range(self.query_key_counts()[1])
+        masking = MaskingSpec.from_spec(self.spec_at(place), row.name)
         first, last = int(rows.min()), int(rows.max())
-        return allowed_key_range(masking, self.sides()[1], self.text(place), first, last)
+        return allowed_key_range(
+            masking, self.query_key_counts()[1], self.text_index(place), first, last
+        )
 
     def has_undefined_weights(self, row: Stage, place: LeadingIndices, rows: Tensor) -> bool:
         """Return whether forbidden weights are NaN because their rows were divided by NaN."""
@@ -228,47 +236,47 @@ class BlockCalculator(ABC):
 
     def row_divisors(self, row: Stage, place: LeadingIndices, rows: Tensor) -> Tensor:
         """Return the divisor of each row of weights or, for the softmax, its logarithm."""
-        given = self.logarithms(place) if _is_softmax(self, row) else None
+        given = self.row_log_sum_exp(place) if _is_softmax(self, row) else None
         if given is not None:
             return given[rows]
-        known = self.numbers(row, place)
+        known = self.row_statistics(row, place)
         unknown = rows[~known.is_known[rows]]
         if len(unknown):
             self.compute_divisors(row, place, unknown)
         return known.values[rows]
 
-    def numbers(self, row: Stage, place: LeadingIndices) -> _RowStatistics:
+    def row_statistics(self, row: Stage, place: LeadingIndices) -> _RowStatistics:
         key = (row.name, place)
         if key not in self._known:
             wide = torch.float64 if self.dtype is torch.float64 else torch.float32
             # Another thread may create them at the same time; all threads use those stored first.
-            self._known.setdefault(key, _RowStatistics(self.sides()[0], wide))
+            self._known.setdefault(key, _RowStatistics(self.query_key_counts()[0], wide))
         return self._known[key]
 
     def compute_divisors(self, row: Stage, place: LeadingIndices, rows: Tensor) -> None:
         if _is_softmax(self, row):
-            for _ in _softmax_chunks(self, row, place, rows, 1):
+            for _ in _iterate_score_maxima(self, row, place, rows, 1):
                 pass
             return
-        total = torch.zeros(len(rows), dtype=self.numbers(row, place).values.dtype)
-        for keys in split_columns(self.readable(row, place, rows), CHUNK_COLUMNS):
+        total = torch.zeros(len(rows), dtype=self.row_statistics(row, place).values.dtype)
+        for keys in split_columns(self.keys_to_compute(row, place, rows), CHUNK_COLUMNS):
             if row.operation is Operation.EQUAL_WEIGHTS:
-                total += self.allowed(row, place, rows, keys).sum(-1)
+                total += self.allowed_mask(row, place, rows, keys).sum(-1)
             else:
-                read = self.read(row, place, rows, keys)
-                total += (read.exp_() if _is_naive(self, row) else read).sum(-1)
-        self.numbers(row, place).store(rows, total, total)
+                read = self.compute_input_cells(row, place, rows, keys)
+                total += (read.exp_() if _is_naive_softmax(self, row) else read).sum(-1)
+        self.row_statistics(row, place).store(rows, total, total)
 
-    def context(self, row: Stage, place: LeadingIndices, rows: Tensor) -> Tensor:
+    def compute_context(self, row: Stage, place: LeadingIndices, rows: Tensor) -> Tensor:
         """Compute rows of one head's context vectors, [query, d_head]."""
         known = (row.name, place, int(rows[0])) if len(rows) == 1 else None
         if known in self._contexts:
             return self._contexts[known].clone()
         weights, values = (self.rows[name] for name in row.reads)
-        vectors = self.read_head(values.name, place)
+        vectors = self.read_head_vectors(values.name, place)
         found = vectors.new_zeros((len(rows), vectors.shape[-1]))
-        for keys in split_columns(self.readable(weights, place, rows), CHUNK_COLUMNS):
-            found += self.cells(weights, place, rows, keys) @ vectors[keys]
+        for keys in split_columns(self.keys_to_compute(weights, place, rows), CHUNK_COLUMNS):
+            found += self.compute_cells(weights, place, rows, keys) @ vectors[keys]
         if known is not None:
             self._contexts = dict([*self._contexts.items()][1 - MAX_CACHED_CONTEXT_ROWS :])
             self._contexts[known] = found.clone()
@@ -293,27 +301,27 @@ class ModuleBlockCalculator(BlockCalculator):
         return ModuleBlockCalculator, (replace(self.work, pool=None), self.held)
 
     @property
-    def leading(self) -> tuple[int, ...]:
+    def leading_sizes(self) -> tuple[int, ...]:
         return tuple(self.work.given.shape[:-2])
 
-    def sides(self) -> tuple[int, int]:
-        return self.work.tokens, self.work.tokens
+    def query_key_counts(self) -> tuple[int, int]:
+        return self.work.token_count, self.work.token_count
 
-    def read_head(self, name: str, place: LeadingIndices) -> Tensor:
+    def read_head_vectors(self, name: str, place: LeadingIndices) -> Tensor:
         found: Tensor = self.held[name].tensor.detach()[place]
         return found
 
-    def text(self, place: LeadingIndices) -> int:
+    def text_index(self, place: LeadingIndices) -> int:
         return place[0] if self.work.given.ndim > 2 else 0
 
-    def vectors(self, row: Stage, leading: LeadingIndices, rows: Tensor) -> Tensor:
+    def compute_vectors(self, row: Stage, leading: LeadingIndices, rows: Tensor) -> Tensor:
         """Compute rows of a stage of vectors, [query, d] or [head, query, d]."""
         if row.name in self.held:
             whole: Tensor = self.held[row.name].tensor.detach()[leading]
             return whole[..., rows, :]
         if row.operation is Operation.WEIGHTED_SUM:
-            return super().vectors(row, leading, rows)
-        read = [self.vectors(self.rows[name], leading, rows) for name in row.reads]
+            return super().compute_vectors(row, leading, rows)
+        read = [self.compute_vectors(self.rows[name], leading, rows) for name in row.reads]
         return compute_stage(self.work, row, read)
 
 
@@ -323,12 +331,12 @@ def _is_softmax(blocks: BlockCalculator, row: Stage) -> bool:
     return is_whole or row.operation is Operation.SOFTMAX_WITH_SINK
 
 
-def _is_naive(blocks: BlockCalculator, row: Stage) -> bool:
+def _is_naive_softmax(blocks: BlockCalculator, row: Stage) -> bool:
     is_naive = blocks.spec.normalisation is NormalisationKind.NAIVE_SOFTMAX
     return row.operation is Operation.SCORES_TO_WEIGHTS and is_naive
 
 
-def _softmax_chunks(
+def _iterate_score_maxima(
     blocks: BlockCalculator, row: Stage, place: LeadingIndices, rows: Tensor, block: int
 ) -> Iterator[tuple[slice, Tensor]]:
     """Yield the block maxima of the given rows' scores, and store the rows' log-sum-exp.
@@ -341,15 +349,15 @@ def _softmax_chunks(
         Keys, and the largest score of each block of keys, [query, block].
     """
     read = blocks.rows[row.reads[0]]
-    numbers = blocks.numbers(row, place)
+    numbers = blocks.row_statistics(row, place)
     wide = numbers.values.dtype
     most = torch.full((len(rows),), -math.inf, dtype=wide)
     total = torch.zeros(len(rows), dtype=wide)
-    readable = blocks.readable(read, place, rows)
+    readable = blocks.keys_to_compute(read, place, rows)
     for keys in split_columns(
         range(readable.start // block * block, readable.stop), chunk_size(block)
     ):
-        scores = blocks.cells(read, place, rows, keys).to(wide)
+        scores = blocks.compute_cells(read, place, rows, keys).to(wide)
         ends = block_extremes(scores, block, "amax")
         yield keys, ends
         higher = torch.maximum(most, ends.amax(-1))
@@ -358,7 +366,7 @@ def _softmax_chunks(
         most = higher
     is_empty = most == -math.inf
     logarithms = total.log() + most.masked_fill(is_empty, 0)
-    if (sink := blocks.sink(place)) is not None:
+    if (sink := blocks.sink_logit(place)) is not None:
         logarithms = torch.logaddexp(logarithms, sink.to(wide))
     # If all keys are forbidden, every weight is exp(−∞ − ∞) = 0.
     logarithms.masked_fill_(is_empty, math.inf)
@@ -384,7 +392,7 @@ def _compute_products(
     divisor: float,
 ) -> Tensor:
     """Compute scores, applying the divisor to the queries because these have fewer numbers."""
-    queries, others = (blocks.read_head(name, place) for name in row.reads)
+    queries, others = (blocks.read_head_vectors(name, place) for name in row.reads)
     few = queries[rows] if divisor == 1 else queries[rows].div_(divisor)
     return (others[keys] @ few.mT).mT  # contiguous keys; see `block_extremes`
 
@@ -395,14 +403,14 @@ def _scale_scores(
     read = blocks.rows[row.reads[0]]
     if read.operation is Operation.DOT_PRODUCT:
         return _compute_products(blocks, read, place, rows, keys, blocks.spec.divisor)
-    return blocks.read(row, place, rows, keys).div_(blocks.spec.divisor)
+    return blocks.compute_input_cells(row, place, rows, keys).div_(blocks.spec.divisor)
 
 
 def _cap_scores(
     blocks: BlockCalculator, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     assert isinstance(row.step, ScoreCap)
-    return _apply_softcap(blocks.read(row, place, rows, keys), row.step)
+    return _apply_softcap(blocks.compute_input_cells(row, place, rows, keys), row.step)
 
 
 def _apply_softcap(scores: Tensor, cap: ScoreCap) -> Tensor:
@@ -413,20 +421,20 @@ def _mask_cells(
     blocks: BlockCalculator, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     value = -math.inf if row.operation is Operation.MASK_BEFORE_SOFTMAX else 0
-    read = blocks.read(row, place, rows, keys)
-    if blocks.is_surely_unmasked(row, place, rows, keys):
+    read = blocks.compute_input_cells(row, place, rows, keys)
+    if blocks.is_known_unmasked(row, place, rows, keys):
         return read
-    return read.masked_fill_(~blocks.allowed(row, place, rows, keys), value)
+    return read.masked_fill_(~blocks.allowed_mask(row, place, rows, keys), value)
 
 
 def _normalise_rows(
     blocks: BlockCalculator, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     divisor = blocks.row_divisors(row, place, rows)[:, None]
-    read = blocks.read(row, place, rows, keys)
+    read = blocks.compute_input_cells(row, place, rows, keys)
     if _is_softmax(blocks, row):
         weights = read.to(divisor.dtype).sub_(divisor).exp_()
-    elif _is_naive(blocks, row):
+    elif _is_naive_softmax(blocks, row):
         weights = read.exp_().div_(divisor)
         if row.has_masked_input:
             weights.masked_fill_(~blocks.rows_with_allowed_keys(row, place, rows), 0)
@@ -439,14 +447,14 @@ def _average_allowed(
     blocks: BlockCalculator, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     counts = blocks.row_divisors(row, place, rows).clamp(min=1)[:, None]
-    return (blocks.allowed(row, place, rows, keys).to(counts.dtype) / counts).to(blocks.dtype)
+    return (blocks.allowed_mask(row, place, rows, keys).to(counts.dtype) / counts).to(blocks.dtype)
 
 
 def _renormalise_rows(
     blocks: BlockCalculator, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     sums = blocks.row_divisors(row, place, rows)[:, None]
-    read = blocks.read(row, place, rows, keys)
+    read = blocks.compute_input_cells(row, place, rows, keys)
     # A row of zeros stays zero.
     return (read / sums.masked_fill(sums == 0, 1)).to(blocks.dtype)
 
@@ -455,32 +463,34 @@ def _apply_dropout(
     blocks: BlockCalculator, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
     spec = blocks.spec
-    weights = blocks.read(row, place, rows, keys).div_(1 - spec.dropout)
-    columns = range(*keys.indices(blocks.sides()[1]))
-    return weights.masked_fill_(~torch.from_numpy(_keep_mask(blocks, place, rows, columns)), 0)
+    weights = blocks.compute_input_cells(row, place, rows, keys).div_(1 - spec.dropout)
+    columns = range(*keys.indices(blocks.query_key_counts()[1]))
+    return weights.masked_fill_(
+        ~torch.from_numpy(_dropout_keep_mask(blocks, place, rows, columns)), 0
+    )
 
 
 def _compute_implied_weights(
     blocks: BlockCalculator, row: Stage, place: LeadingIndices, rows: Tensor, keys: slice
 ) -> Tensor:
-    queries, others, normalizer = (blocks.read_head(name, place) for name in row.reads)
+    queries, others, normalizer = (blocks.read_head_vectors(name, place) for name in row.reads)
     weights = divide_by_normalizer((others[keys] @ queries[rows].mT).mT, normalizer[rows])
-    if blocks.is_surely_unmasked(row, place, rows, keys):
+    if blocks.is_known_unmasked(row, place, rows, keys):
         return weights
-    return weights.masked_fill_(~blocks.allowed(row, place, rows, keys), 0)
+    return weights.masked_fill_(~blocks.allowed_mask(row, place, rows, keys), 0)
 
 
-def _keep_mask(
+def _dropout_keep_mask(
     blocks: BlockCalculator, place: LeadingIndices, rows: Tensor, keys: range
 ) -> np.ndarray:
-    spec, (queries, count) = blocks.spec, blocks.sides()
+    spec, (queries, count) = blocks.spec, blocks.query_key_counts()
     if spec.own_kept is not None:
-        own: np.ndarray = spec.own_kept.array()[rows.numpy()][:, keys.start : keys.stop]
+        own: np.ndarray = spec.own_kept.to_array()[rows.numpy()][:, keys.start : keys.stop]
         return own
-    matrix = blocks.text(place) * spec.heads + place[-1]
+    matrix = blocks.text_index(place) * spec.heads + place[-1]
     starts = ((matrix * queries + row) * count + keys.start for row in rows.tolist())
     return np.stack([
-        masks.draw_keep_mask_range(spec.dropout, spec.dropout_seed, start, len(keys))
+        masks.sample_dropout_keep_mask_range(spec.dropout, spec.dropout_seed, start, len(keys))
         for start in starts
     ])  # fmt: skip
 
@@ -505,25 +515,25 @@ _CELLS: dict[
 # ---------------------------------------------------------------------- sources
 
 
-class _StageSource(BlockSource):
+class _StageBlockSource(BlockSource):
     """Base class for the sources of a stage's blocks."""
 
     def __init__(self, blocks: BlockCalculator, row: Stage) -> None:
         self.matrix_blocks, self.row = blocks, row
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _source_named, (self.matrix_blocks, self.row.name)
+        return _source_of_stage, (self.matrix_blocks, self.row.name)
 
     @property
     def dtype(self) -> torch.dtype:
         return self.matrix_blocks.dtype
 
 
-def _source_named(blocks: BlockCalculator, name: str) -> BlockSource:
-    return blocks.source(blocks.rows[name])
+def _source_of_stage(blocks: BlockCalculator, name: str) -> BlockSource:
+    return blocks.create_source(blocks.rows[name])
 
 
-class _QueryKeySource(_StageSource):
+class _QueryKeySource(_StageBlockSource):
     """Source of a query–key stage."""
 
     def __init__(self, blocks: BlockCalculator, row: Stage) -> None:
@@ -531,11 +541,11 @@ class _QueryKeySource(_StageSource):
         self.is_signed = not row.is_weights or blocks.spec.normalisation is NormalisationKind.SUM
         self.outside = 0.0 if row.is_weights else -math.inf
 
-    def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
-        return self.matrix_blocks.cells(self.row, place, rows, columns)
+    def compute_cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
+        return self.matrix_blocks.compute_cells(self.row, place, rows, columns)
 
-    def readable(self, place: LeadingIndices, rows: Tensor, columns: range) -> range:
-        found = self.matrix_blocks.readable(self.row, place, rows)
+    def columns_to_compute(self, place: LeadingIndices, rows: Tensor, columns: range) -> range:
+        found = self.matrix_blocks.keys_to_compute(self.row, place, rows)
         if self.matrix_blocks.has_undefined_weights(self.row, place, rows):
             return columns
         return range(max(columns.start, found.start), min(columns.stop, found.stop))
@@ -549,38 +559,40 @@ class _SoftmaxSource(_QueryKeySource):
     ) -> BlockExtremes:
         """Compute the largest score of each block, and then only the weights of these scores."""
         blocks, row = self.matrix_blocks, self.row
-        numbers = blocks.numbers(row, place)
+        numbers = blocks.row_statistics(row, place)
         count = math.ceil(len(columns) / block)
         high = torch.full((len(rows), count), -math.inf, dtype=numbers.values.dtype)
-        is_whole = columns == range(blocks.sides()[1])
+        is_whole = columns == range(blocks.query_key_counts()[1])
         if is_whole and not numbers.is_known[rows].all():
-            for keys, ends in _softmax_chunks(blocks, row, place, rows, block):
+            for keys, ends in _iterate_score_maxima(blocks, row, place, rows, block):
                 to = slice(keys.start // block, keys.start // block + ends.shape[1])
                 high[:, to] = ends
         else:
             read = blocks.rows[row.reads[0]]
-            readable = self.readable(place, rows, columns)
+            readable = self.columns_to_compute(place, rows, columns)
             for keys, to in iterate_column_chunks(columns, readable, block):
-                high[:, to] = block_extremes(blocks.cells(read, place, rows, keys), block, "amax")
+                high[:, to] = block_extremes(
+                    blocks.compute_cells(read, place, rows, keys), block, "amax"
+                )
         divisor = blocks.row_divisors(row, place, rows)
         return high.sub_(divisor[:, None]).exp_().to(self.dtype), None
 
     @property
     def can_compute_single_values(self) -> bool:
-        place = (0,) * (len(self.matrix_blocks.leading) + 1)
-        return self.matrix_blocks.logarithms(place) is not None
+        place = (0,) * (len(self.matrix_blocks.leading_sizes) + 1)
+        return self.matrix_blocks.row_log_sum_exp(place) is not None
 
     def values_at_keys(self, place: LeadingIndices, rows: Tensor, keys: Tensor) -> Tensor:
         return self.matrix_blocks.values_at_keys(self.row, place, rows, keys)
 
     def row_maxima(self, place: LeadingIndices, rows: Tensor) -> Tensor | None:
-        return self.matrix_blocks.numbers(self.row, place).largest[rows]
+        return self.matrix_blocks.row_statistics(self.row, place).largest[rows]
 
 
-class _VectorSource(_StageSource):
+class _VectorSource(_StageBlockSource):
     """Source of a stage with one vector per query."""
 
-    def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
+    def compute_cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
         if self.row.operation is Operation.WEIGHTED_SUM:
-            return self.matrix_blocks.context(self.row, place, rows)[:, columns]
-        return self.matrix_blocks.vectors(self.row, place, rows)[:, columns].clone()
+            return self.matrix_blocks.compute_context(self.row, place, rows)[:, columns]
+        return self.matrix_blocks.compute_vectors(self.row, place, rows)[:, columns].clone()

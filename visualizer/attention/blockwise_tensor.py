@@ -91,14 +91,14 @@ class BlockSource(ABC):
         return False
 
     @abstractmethod
-    def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
+    def compute_cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
         """Compute the given rows and columns, [row, column]; the caller owns the result."""
 
     def values_at_keys(self, place: LeadingIndices, rows: Tensor, keys: Tensor) -> Tensor:
         """Compute one number in each given row, [row]; requires `can_compute_single_values`."""
         raise NotImplementedError
 
-    def readable(self, place: LeadingIndices, rows: Tensor, columns: range) -> range:
+    def columns_to_compute(self, place: LeadingIndices, rows: Tensor, columns: range) -> range:
         """Return the subset of the given columns that can differ from `outside`."""
         return columns
 
@@ -119,8 +119,10 @@ class BlockSource(ABC):
         high = torch.full((len(rows), math.ceil(len(columns) / block)), self.outside)
         high = high.to(self.dtype)
         low = torch.full_like(high, math.inf) if self.is_signed else None
-        for keys, to in iterate_column_chunks(columns, self.readable(place, rows, columns), block):
-            cells = self.cells(place, rows, keys)
+        for keys, to in iterate_column_chunks(
+            columns, self.columns_to_compute(place, rows, columns), block
+        ):
+            cells = self.compute_cells(place, rows, keys)
             high[:, to] = block_extremes(cells, block, "amax")
             if low is not None:
                 cells.masked_fill_(cells == -math.inf, math.inf)
@@ -146,8 +148,10 @@ class AggregatedHeadsSource(DerivedSource):
         super().__init__(source)
         self._heads, self._by = heads, by
 
-    def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
-        each = [self._source.cells((*place, head), rows, columns) for head in range(self._heads)]
+    def compute_cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
+        each = [
+            self._source.compute_cells((*place, head), rows, columns) for head in range(self._heads)
+        ]
         return aggregate_heads(torch.stack(each), self._by)
 
 
@@ -160,9 +164,9 @@ class WithoutFirstKeySource(DerivedSource):
         super().__init__(source)
         self._sums = sums
 
-    def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
+    def compute_cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
         rest = self._sums(place, rows)[:, None]
-        cells = self._source.cells(place, rows, columns)
+        cells = self._source.compute_cells(place, rows, columns)
         if not columns.start:
             cells[:, 0] = 0
         return cells / rest.masked_fill(rest == 0, 1)
@@ -175,8 +179,8 @@ class ValueWeightedSource(DerivedSource):
         super().__init__(source)
         self._lengths = lengths
 
-    def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
-        return self._source.cells(place, rows, columns) * self._lengths(place)[columns]
+    def compute_cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
+        return self._source.compute_cells(place, rows, columns) * self._lengths(place)[columns]
 
 
 class DifferenceSource(DerivedSource):
@@ -188,9 +192,9 @@ class DifferenceSource(DerivedSource):
         self.places: tuple[LeadingIndices, LeadingIndices] = (), ()
         """Indices that are appended to the leading index of each tensor."""
 
-    def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
+    def compute_cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
         one, other = (
-            source.cells((*place, *more), rows, columns)
+            source.compute_cells((*place, *more), rows, columns)
             for source, more in zip(self._sides, self.places, strict=True)
         )
         forbidden = (one == -math.inf) | (other == -math.inf)
@@ -231,12 +235,12 @@ class BlockwiseTensor(CachedTensor):
         magnitudes = [*self._row_magnitudes.items()]
         made._row_magnitudes = {place: ends.copy() for place, ends in magnitudes}
         made._low, made._high = self._low, self._high
-        made._kept = {key: _copy_with_own_tiles(kept) for key, kept in [*self._kept.items()]}
+        made._kept = {key: _copy_with_separate_tiles(kept) for key, kept in [*self._kept.items()]}
         return made
 
-    def drop(self, rows: int, columns: int) -> None:
+    def discard_drawing(self, rows: int, columns: int) -> None:
         """Discard the drawing with this block size, but keep the colour limits found so far."""
-        self.tiles.discard((rows, columns))
+        self.tiles.discard_drawings((rows, columns))
 
     @property
     def version(self) -> int:  # type: ignore[override]
@@ -281,13 +285,15 @@ class BlockwiseTensor(CachedTensor):
             by, (*leading, rows, columns), lambda: AggregatedHeadsSource(self._source, heads, by)
         )
 
-    def transformed(self, transform: WeightTransform, values: CachedTensor | None) -> CachedTensor:
+    def transform_weights(
+        self, transform: WeightTransform, values: CachedTensor | None
+    ) -> CachedTensor:
         """Return weights that are transformed for display, computed when read."""
         if transform is WeightTransform.WITHOUT_FIRST or values is None:
             return self._derive_tensor(
                 transform,
                 self._shape,
-                lambda: WithoutFirstKeySource(self._source, self._sums_without_first),
+                lambda: WithoutFirstKeySource(self._source, self._sum_rows_without_first_column),
             )
         kept: WeakKeyDictionary[CachedTensor, BlockwiseTensor]
         kept = self._kept.setdefault(transform, WeakKeyDictionary())
@@ -308,12 +314,14 @@ class BlockwiseTensor(CachedTensor):
         source.places = (other,), (one,)
         return BlockwiseTensor((*leading, rows, columns), source)
 
-    def _sums_without_first(self, place: LeadingIndices, rows: Tensor) -> Tensor:
+    def _sum_rows_without_first_column(self, place: LeadingIndices, rows: Tensor) -> Tensor:
         """Sum the rows without their first column, [row]."""
         total = torch.zeros(len(rows), dtype=torch.float64)
         columns = range(1, self._shape[-1])
-        for keys in split_columns(self._source.readable(place, rows, columns), CHUNK_COLUMNS):
-            total += self._source.cells(place, rows, keys).sum(-1, dtype=torch.float64)
+        for keys in split_columns(
+            self._source.columns_to_compute(place, rows, columns), CHUNK_COLUMNS
+        ):
+            total += self._source.compute_cells(place, rows, keys).sum(-1, dtype=torch.float64)
         return total.to(self.dtype)
 
     # ------------------------------------------------------------------ numbers
@@ -330,21 +338,21 @@ class BlockwiseTensor(CachedTensor):
         if len(rows) == 1 and all(len(each) == 1 for each in leading):
             row = self._read_whole_row(tuple(each[0] for each in leading), rows[0], columns)
             if row is not None:
-                return row.reshape(*map(len, ranges))[_drop_number_axes(whole)]
+                return row.reshape(*map(len, ranges))[_index_without_integer_axes(whole)]
         across = slice(columns.start, columns.stop)
         out = torch.empty(*map(len, ranges), dtype=self._source.dtype)
         for to in itertools.product(*(range(len(each)) for each in leading)):
             place = tuple(each[at] for each, at in zip(leading, to, strict=True))
             for start in range(0, len(rows), BAND_ROWS):
                 band = torch.tensor(rows[start : start + BAND_ROWS])
-                cells = self._source.cells(place, band, across)
+                cells = self._source.compute_cells(place, band, across)
                 out[to][start : start + BAND_ROWS] = cells[:, :: columns.step]
-        return to_readonly_array(out)[_drop_number_axes(whole)]
+        return to_readonly_array(out)[_index_without_integer_axes(whole)]
 
     def read_rows(self, rows: np.ndarray, index: tuple[int, ...] = ()) -> np.ndarray:
         """Compute the given rows, [row, column], in any order; at most `BAND_ROWS` rows."""
         every = slice(0, self._shape[-1])
-        return to_readonly_array(self._source.cells(index, torch.from_numpy(rows), every))
+        return to_readonly_array(self._source.compute_cells(index, torch.from_numpy(rows), every))
 
     def _read_whole_row(self, place: LeadingIndices, row: int, columns: range) -> np.ndarray | None:
         """Return part of a row from the cache of whole rows, or None if computing it is faster.
@@ -361,7 +369,9 @@ class BlockwiseTensor(CachedTensor):
             is_part = len(columns) < self._shape[-1] or columns.step != 1
             if is_part and self._shape[-1] > MAX_FULL_ROW_COLUMNS:
                 return None
-            cells = self._source.cells(place, torch.tensor([row]), slice(0, self._shape[-1]))
+            cells = self._source.compute_cells(
+                place, torch.tensor([row]), slice(0, self._shape[-1])
+            )
             whole = to_readonly_array(cells[0])
             with self._lock:
                 self._rows[key] = whole
@@ -382,9 +392,9 @@ class BlockwiseTensor(CachedTensor):
             self._source.values_at_keys(place, torch.from_numpy(rows), torch.from_numpy(keys))
         )
 
-    def cells(self, place: LeadingIndices, rows: np.ndarray, columns: slice) -> np.ndarray:
+    def compute_cells(self, place: LeadingIndices, rows: np.ndarray, columns: slice) -> np.ndarray:
         """Compute the given rows and columns, [row, column]."""
-        return to_readonly_array(self._source.cells(place, torch.from_numpy(rows), columns))
+        return to_readonly_array(self._source.compute_cells(place, torch.from_numpy(rows), columns))
 
     def column_extremes(
         self, place: LeadingIndices, rows: np.ndarray, columns: range, block: int
@@ -408,7 +418,7 @@ class BlockwiseTensor(CachedTensor):
     def is_in_memory(self) -> bool:  # type: ignore[override]
         return self._source.is_in_memory
 
-    def sample_rows(self, block: int, place: LeadingIndices) -> np.ndarray:
+    def sample_pooled_rows(self, block: int, place: LeadingIndices) -> np.ndarray:
         """Return one row per block of rows, pooled to the largest numbers, [row, column].
 
         Unlike a drawing, this result is not cached.
@@ -417,15 +427,19 @@ class BlockwiseTensor(CachedTensor):
         high, _ = self._source.column_extremes(place, rows, range(self._shape[-1]), block)
         return to_readonly_array(high)
 
-    def sample_matrices(
+    def sample_evenly_spaced_rows(
         self, place: LeadingIndices, most_rows: int
     ) -> tuple[np.ndarray, int, np.ndarray]:
         """Compute evenly spaced rows of a matrix, or the rows of the preview if reads are slow."""
         if not self._source.starts_with_preview:
             spaced = evenly_spaced_rows(self._shape[-2], most_rows)
             return spaced, 1, self.read_rows(spaced, place)
-        first = PreviewLayout.of(self._shape)
-        return first.rows, first.blocks[1], _join_extremes(*self._preview_extremes(place, first))
+        first = PreviewLayout.from_matrix_sizes(self._shape)
+        return (
+            first.rows,
+            first.blocks[1],
+            _largest_magnitudes(*self._preview_extremes(place, first)),
+        )
 
     @property
     def tensor(self) -> Tensor:  # type: ignore[override]
@@ -433,33 +447,35 @@ class BlockwiseTensor(CachedTensor):
         if not self._source.is_in_memory:
             raise AttributeError("The numbers are not held in memory.")
         places = itertools.product(*map(range, self._shape[:-2]))
-        return torch.stack([self.rows(place) for place in places]).view(self._shape)
+        return torch.stack([self.compute_matrix(place) for place in places]).view(self._shape)
 
-    def row_lengths(self) -> Tensor:
+    def row_norms(self) -> Tensor:
         """Compute the norm of each row [..., row], one matrix at a time."""
         places = itertools.product(*map(range, self._shape[:-2]))
-        lengths = [self.rows(place).norm(dim=-1) for place in places]
+        lengths = [self.compute_matrix(place).norm(dim=-1) for place in places]
         return torch.stack(lengths).view(self._shape[:-1])
 
-    def rows(self, place: LeadingIndices) -> Tensor:
+    def compute_matrix(self, place: LeadingIndices) -> Tensor:
         """Compute a matrix of vectors, [row, column]."""
-        return self._source.cells(place, torch.arange(self._shape[-2]), slice(0, self._shape[-1]))
+        return self._source.compute_cells(
+            place, torch.arange(self._shape[-2]), slice(0, self._shape[-1])
+        )
 
-    def zeros(self, sizes: tuple[int, ...]) -> Tensor:
+    def new_zeros(self, sizes: tuple[int, ...]) -> Tensor:
         """Create a tensor of zeros with this tensor's dtype."""
         return torch.zeros(sizes, dtype=self._source.dtype)
 
-    def bands(self, place: LeadingIndices, rows: int) -> Iterator[WeightBand]:
+    def iterate_bands(self, place: LeadingIndices, rows: int) -> Iterator[WeightBand]:
         """Yield the first `rows` rows of one head's matrix, band by band."""
         columns = range(self._shape[-1])
         several = min(BAND_ROWS, max(1, MAX_MEASURED_BAND_CELLS // len(columns)))
         for start in range(0, rows, several):
             asked = torch.arange(start, min(start + several, rows))
-            keys = self._source.readable(place, asked, columns)
+            keys = self._source.columns_to_compute(place, asked, columns)
             cells = torch.empty((len(asked), len(keys)), dtype=self._source.dtype)
             for some in split_columns(keys, CHUNK_COLUMNS):
                 to = slice(some.start - keys.start, some.stop - keys.start)
-                cells[:, to] = self._source.cells(place, asked, some)
+                cells[:, to] = self._source.compute_cells(place, asked, some)
             few = max(1, CACHE_BLOCK_CELLS // max(1, len(keys)))
             for at in range(0, len(asked), few):
                 part = cells[None, at : at + few]
@@ -493,8 +509,8 @@ class BlockwiseTensor(CachedTensor):
         return DrawnRegion(place, (rows, columns), down, right)
 
     def read_pooled(self, rows: int, columns: int, index: Index = ()) -> np.ndarray:
-        """Return the known numbers of a drawn region; see `DrawnTiles.read`."""
-        return self.tiles.read(self.drawn_region(rows, columns, index))
+        """Return the known numbers of a drawn region; see `DrawnTiles.read_region`."""
+        return self.tiles.read_region(self.drawn_region(rows, columns, index))
 
     def exact_row_share(self, rows: int, columns: int, index: Index = ()) -> float:
         """Return the share of the drawn rows that are exact."""
@@ -502,7 +518,7 @@ class BlockwiseTensor(CachedTensor):
         _, read = self.tiles.row_progress(part)
         return float((read >= part.blocks[0]).mean()) if len(read) else 1.0
 
-    def drawn_share(self, rows: int, columns: int, index: Index = ()) -> float:
+    def drawn_row_share(self, rows: int, columns: int, index: Index = ()) -> float:
         """Return the share of the drawn rows that are at least partly computed."""
         is_begun, _ = self.tiles.row_progress(self.drawn_region(rows, columns, index))
         return float(is_begun.mean()) if len(is_begun) else 1.0
@@ -513,7 +529,7 @@ class BlockwiseTensor(CachedTensor):
         is_begun, _ = self.tiles.row_progress(part)
         found = [round(rows / float(is_begun.mean()))] if is_begun.any() else []
         if part.place in self.tiles.previews:
-            found.append(max(rows, PreviewLayout.of(self._shape).blocks[0]))
+            found.append(max(rows, PreviewLayout.from_matrix_sizes(self._shape).blocks[0]))
         return min(found, default=rows)
 
     # ------------------------------------------------------------------ drawing
@@ -550,19 +566,21 @@ class BlockwiseTensor(CachedTensor):
 
         Return whether it was computed.
         """
-        first, place = PreviewLayout.of(self._shape), part.place
+        first, place = PreviewLayout.from_matrix_sizes(self._shape), part.place
         if self.tiles.is_drawn(place) or first.blocks[0] <= part.blocks[0]:
             return False
         high, low = self._preview_extremes(place, first)
         self._record_extremes(place, first.rows, high, low)
-        self.tiles.store_preview(place, _join_extremes(high, low))
+        self.tiles.store_preview(place, _largest_magnitudes(high, low))
         return True
 
     def _preview_extremes(self, place: LeadingIndices, first: PreviewLayout) -> BlockExtremes:
         rows, columns = torch.from_numpy(first.rows), range(first.sizes[1])
         return self._source.column_extremes(place, rows, columns, first.blocks[1])
 
-    def draw(self, rows: int, columns: int, index: Index, is_over: Callable[[], bool]) -> bool:
+    def draw_exact_rows(
+        self, rows: int, columns: int, index: Index, is_over: Callable[[], bool]
+    ) -> bool:
         """Compute rows until all cells are exact or ``is_over()``; return whether all are exact.
 
         ``is_over`` is called after each band of rows.
@@ -594,7 +612,7 @@ class BlockwiseTensor(CachedTensor):
         )
         self._record_extremes(part.place, rows, high, low)
         lows = None if low is None else _to_array(low)
-        self.tiles.store(part, rows, _to_array(high), lows)
+        self.tiles.store_rows(part, rows, _to_array(high), lows)
 
     def _record_extremes(
         self, place: LeadingIndices, rows: np.ndarray, high: Tensor, low: Tensor | None
@@ -627,7 +645,7 @@ def row_lengths(vectors: CachedTensor) -> Callable[[LeadingIndices], Tensor]:
     @cache
     def found(place: LeadingIndices) -> Tensor:
         if isinstance(vectors, BlockwiseTensor):
-            rows = vectors.rows(place)
+            rows = vectors.compute_matrix(place)
         else:
             rows = vectors.tensor.detach()[place]
         lengths: Tensor = rows.norm(dim=-1)
@@ -636,18 +654,18 @@ def row_lengths(vectors: CachedTensor) -> Callable[[LeadingIndices], Tensor]:
     return found
 
 
-def _drop_number_axes(index: Index) -> Index:
+def _index_without_integer_axes(index: Index) -> Index:
     """Return an index that removes the axes indexed by a number and keeps those with a slice."""
     return tuple(slice(None) if isinstance(at, slice) else 0 for at in index)
 
 
-def _copy_with_own_tiles(kept: Any) -> Any:
+def _copy_with_separate_tiles(kept: Any) -> Any:
     """Return a copy of a derived tensor, or of a mapping of such tensors, with separate tiles."""
     if isinstance(kept, BlockwiseTensor):
         return kept.with_separate_tiles()
     if isinstance(kept, WeakKeyDictionary):
         return WeakKeyDictionary(
-            {values: _copy_with_own_tiles(made) for values, made in [*kept.items()]}
+            {values: _copy_with_separate_tiles(made) for values, made in [*kept.items()]}
         )
     return kept
 
@@ -692,7 +710,7 @@ def block_extremes(cells: Tensor, block: int, end: str) -> Tensor:
     return ends.mT
 
 
-def _join_extremes(high: Tensor, low: Tensor | None) -> np.ndarray:
+def _largest_magnitudes(high: Tensor, low: Tensor | None) -> np.ndarray:
     return largest_magnitude(_to_array(high), None if low is None else _to_array(low))
 
 

@@ -39,7 +39,7 @@ class BufferPool:
         """Total size in bytes of all free blocks."""
         return sum(map(len, [*self._waiting.values()]))
 
-    def empty(self, sizes: tuple[int, ...], like: Tensor) -> Tensor | None:
+    def allocate_tensor(self, sizes: tuple[int, ...], like: Tensor) -> Tensor | None:
         """Return an uninitialized tensor with the dtype of ``like``.
 
         Returns None for small tensors, or if ``like`` is not on the CPU.
@@ -51,10 +51,10 @@ class BufferPool:
         block = self._take_block(count)
         # Every view of the tensor references this array, which references the block.
         lent = block.numpy()[:count]
-        weakref.finalize(lent, self._take_back, block).atexit = False
+        weakref.finalize(lent, self._return_block, block).atexit = False
         return torch.from_numpy(lent).view(like.dtype).view(sizes)
 
-    def release(self) -> None:
+    def release_free_blocks(self) -> None:
         """Return free blocks to the system, now and until memory is lent again."""
         self._is_resting = True
         self._waiting.clear()
@@ -67,7 +67,7 @@ class BufferPool:
         block = None if smallest is None else self._waiting.pop(smallest.data_ptr(), None)
         return torch.empty(count, dtype=torch.uint8) if block is None else block
 
-    def _take_back(self, block: Tensor) -> None:
+    def _return_block(self, block: Tensor) -> None:
         self._waiting[block.data_ptr()] = block
         if self._is_resting:  # checked after storing it: `release` may run in between
             self._waiting.clear()

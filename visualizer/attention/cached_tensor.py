@@ -15,7 +15,7 @@ from visualizer.attention.display_transforms import (
     WeightTransform,
     aggregate_heads,
     drop_first_key,
-    weight_by_norms,
+    multiply_by_value_norms,
 )
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class CachedTensor:
         """Return rows at a leading index, in any order, as a read-only array [row, column]."""
         return to_readonly_array(self.tensor[index][rows])
 
-    def sample_matrices(
+    def sample_evenly_spaced_rows(
         self, place: tuple[int, ...], most_rows: int
     ) -> tuple[np.ndarray, int, np.ndarray]:
         """Return evenly spaced rows of each matrix, or all rows if there are few.
@@ -166,7 +166,9 @@ class CachedTensor:
         """
         return False
 
-    def draw(self, rows: int, columns: int, index: Index, is_over: Callable[[], bool]) -> bool:
+    def draw_exact_rows(
+        self, rows: int, columns: int, index: Index, is_over: Callable[[], bool]
+    ) -> bool:
         """Make the drawing for `read_pooled` exact; return False if this was interrupted."""
         return True
 
@@ -175,14 +177,14 @@ class CachedTensor:
         *_, row = index
         return range(row * rows, min((row + 1) * rows, self.shape[-2]))
 
-    def drop(self, rows: int, columns: int) -> None:
+    def discard_drawing(self, rows: int, columns: int) -> None:
         """Discard the drawing with this block size, if drawings can be incomplete."""
 
     def exact_row_share(self, rows: int, columns: int, index: Index = ()) -> float:
         """Return the share of the rows in `read_pooled` that are exact."""
         return 1.0
 
-    def drawn_share(self, rows: int, columns: int, index: Index = ()) -> float:
+    def drawn_row_share(self, rows: int, columns: int, index: Index = ()) -> float:
         """Return the share of the rows in `read_pooled` that are at least partly computed."""
         return 1.0
 
@@ -201,7 +203,7 @@ class CachedTensor:
             self.cached_result("row magnitudes", lambda: _row_magnitudes(self.row_limits()))[index]
         )
 
-    def row_lengths(self) -> Tensor:
+    def row_norms(self) -> Tensor:
         """Return the Euclidean norm of each row, [..., row]."""
         lengths: Tensor = self.tensor.detach().norm(dim=-1)
         return lengths
@@ -215,7 +217,7 @@ class CachedTensor:
         limits: RowLimits = self.cached_reduction("row limits", row_limits)
         return limits
 
-    def by_layer(self) -> tuple[CachedTensor, ...]:
+    def split_by_layer(self) -> tuple[CachedTensor, ...]:
         """Return the layers of a tensor [layer, …, row, column] as separate tensors."""
         return tuple(map(CachedTensor, self.tensor))
 
@@ -226,8 +228,10 @@ class CachedTensor:
         )
         return position
 
-    def transformed(self, transform: WeightTransform, values: CachedTensor | None) -> CachedTensor:
-        """Return weights that are transformed for display; see `Trace.displayed_stage`.
+    def transform_weights(
+        self, transform: WeightTransform, values: CachedTensor | None
+    ) -> CachedTensor:
+        """Return weights that are transformed for display; see `Trace.displayed_tensor`.
 
         Parameters
         ----------
@@ -243,7 +247,7 @@ class CachedTensor:
             values,
             self,
             transform,
-            lambda: CachedTensor(weight_by_norms(own, vectors.row_lengths())),
+            lambda: CachedTensor(multiply_by_value_norms(own, vectors.row_norms())),
         )
         return made
 
@@ -405,7 +409,7 @@ def _iter_matrices(tensor: Tensor) -> Iterator[tuple[tuple[int, ...], Tensor]]:
         yield place, tensor[place]
 
 
-def float64_on_cpu(numbers: Tensor) -> Tensor:
+def to_float64_on_cpu(numbers: Tensor) -> Tensor:
     """Return numbers in float64 on the CPU, without their gradients.
 
     The numbers are moved before the conversion, because Apple's GPU does not support float64.

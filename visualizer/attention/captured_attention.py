@@ -126,7 +126,7 @@ class CapturedVectors(Struct, frozen=True):
         """The mask that all layers have, unless `layer_masks` is given."""
         return LayerMask(self.mask, self.own_mask, self.window)
 
-    def array(self, name: str, captured: CapturedAttention) -> np.ndarray:
+    def read_array(self, name: str, captured: CapturedAttention) -> np.ndarray:
         """Return the queries, keys, values, bias or sinks as a read-only array.
 
         A bias that is the same in all layers has the shape [1, head, query, key].
@@ -169,13 +169,13 @@ class ImagePatches(Struct, frozen=True):
     __repr__ = brief_repr
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def patch_labels(self) -> tuple[str, ...]:
         """Short labels for the patches: the row and column numbers, counted from 1."""
         places = product(range(1, self.rows + 1), range(1, self.columns + 1))
         return tuple(f"{row}, {column}" for row, column in places)
 
     @property
-    def tokens(self) -> int:
+    def token_count(self) -> int:
         """Number of tokens, including tokens that are not patches."""
         return self.first + self.rows * self.columns
 
@@ -216,7 +216,7 @@ class CapturedAttention(Struct, frozen=True):
     __repr__ = brief_repr
 
     @classmethod
-    def of(
+    def from_array(
         cls,
         name: str,
         array: np.ndarray,
@@ -231,7 +231,7 @@ class CapturedAttention(Struct, frozen=True):
             name, layers, heads, queries, keys, dtype, numbers, query_tokens, key_tokens or ()
         )
 
-    def array(self) -> np.ndarray:
+    def to_array(self) -> np.ndarray:
         """Return the numbers as a read-only array [layer, head, query, key]."""
         sizes = (self.layers, self.heads, self.queries, self.keys)
         return np.frombuffer(self.numbers, dtype=self.dtype.value).reshape(sizes)
@@ -271,7 +271,7 @@ class CapturedAttention(Struct, frozen=True):
         )
 
     @property
-    def size(self) -> str:
+    def size_text(self) -> str:
         """Text with the numbers of layers, heads, queries and keys."""
         layers = f"{self.layers:,} layer{'s' * (self.layers != 1)}"
         heads = f"{self.heads:,} head{'s' * (self.heads != 1)}"
@@ -292,23 +292,23 @@ class CapturedAttention(Struct, frozen=True):
             dtype=self.dtype,
         )
         unknown = replace(spec, normalisation=NormalisationKind.UNIFORM)
-        return _with_vectors(spec, self.vectors) if self.vectors else unknown
+        return _with_mask_and_scaling(spec, self.vectors) if self.vectors else unknown
 
 
-def _with_vectors(spec: AttentionSpec, vectors: CapturedVectors) -> AttentionSpec:
+def _with_mask_and_scaling(spec: AttentionSpec, vectors: CapturedVectors) -> AttentionSpec:
     """Return a spec with the mask and the scaling of captured vectors.
 
     A scaling of 1/√d_head becomes the spec's scale; any other becomes a temperature of 1/scaling.
     If the layers have different masks, the mask of the first layer that has one is used.
     """
     forbidding = (one for one in vectors.layer_masks if one.mask is not MaskKind.NONE)
-    spec = apply_layer_mask(spec, next(forbidding, vectors.common_mask))
+    spec = with_layer_mask(spec, next(forbidding, vectors.common_mask))
     if abs(vectors.scaling * math.sqrt(vectors.d_head) - 1) < 1e-6:
         return spec
     return replace(spec, scale=ScaleKind.NONE, temperature=1 / vectors.scaling)
 
 
-def apply_layer_mask(spec: AttentionSpec, of_layer: LayerMask) -> AttentionSpec:
+def with_layer_mask(spec: AttentionSpec, of_layer: LayerMask) -> AttentionSpec:
     """Return a spec with the given mask of a layer."""
     spec = replace(spec, mask=of_layer.mask, own_mask=of_layer.own_mask)
     return replace(spec, window=of_layer.window) if of_layer.window else spec
@@ -355,7 +355,7 @@ def captured_stages(
     }  # fmt: skip
     present = sorted(names, key=STAGE_ORDER.index)
     rows = {
-        name: _given_stage(name, rows.get(name)) if name in given else rows[name]
+        name: _captured_stage(name, rows.get(name)) if name in given else rows[name]
         for name in present
     }
     computed = [name for name in SCORE_STAGES if name in present]
@@ -369,7 +369,7 @@ def captured_stages(
     )
 
 
-def _given_stage(name: str, row: Stage | None) -> Stage:
+def _captured_stage(name: str, row: Stage | None) -> Stage:
     says = f"{name} computed elsewhere"
     symbol = row.symbol if row and row.dims[-1] != "key" else ""
     return Stage(
@@ -405,7 +405,7 @@ NumberCheck = tuple[bool, str]
 """Whether a condition holds, and the name of the invalid value if the condition does not hold."""
 
 
-def check_header(captured: CapturedAttention) -> Iterator[NumberCheck]:
+def header_checks(captured: CapturedAttention) -> Iterator[NumberCheck]:
     """Yield checks of the sizes, tokens and settings, which do not need the numbers."""
     sizes = (captured.layers, captured.heads, captured.queries, captured.keys)
     limits = (MAX_LAYERS, MAX_VALUES["heads"], MAX_TOKENS, MAX_TOKENS)
@@ -414,12 +414,12 @@ def check_header(captured: CapturedAttention) -> Iterator[NumberCheck]:
     yield len(captured.query_tokens) in (0, captured.queries), "the number of query tokens"
     yield len(captured.key_tokens) in (0, captured.keys), "the number of key tokens"
     if patches := captured.patches:
-        yield _match_patch_grid(captured, patches), "the image of the patches"
+        yield _matches_patch_grid(captured, patches), "the image of the patches"
     if captured.vectors:
-        yield from _check_vectors(captured, captured.vectors)
+        yield from _vector_checks(captured, captured.vectors)
 
 
-def check_values(captured: CapturedAttention) -> Iterator[NumberCheck]:
+def value_checks(captured: CapturedAttention) -> Iterator[NumberCheck]:
     """Yield checks that the number of values agrees with the sizes."""
     sizes = (captured.layers, captured.heads, captured.queries, captured.keys)
     item = np.dtype(captured.dtype.value).itemsize
@@ -442,7 +442,7 @@ def check_values(captured: CapturedAttention) -> Iterator[NumberCheck]:
     yield vectors.bias is None or bias in (scores, scores * captured.layers), "the number of biases"
 
 
-def is_packed_mask(own: BooleanMatrix) -> bool:
+def has_valid_packed_bits(own: BooleanMatrix) -> bool:
     """Return whether a matrix has as many bits as its size requires, padded with zeros."""
     if min(own.rows, own.columns) < 0 or len(own.bits) != -(-own.rows * own.columns // 8):
         return False
@@ -450,16 +450,16 @@ def is_packed_mask(own: BooleanMatrix) -> bool:
     return not spare or own.bits[-1] & ((1 << spare) - 1) == 0
 
 
-def _match_patch_grid(captured: CapturedAttention, patches: ImagePatches) -> bool:
+def _matches_patch_grid(captured: CapturedAttention, patches: ImagePatches) -> bool:
     """Return whether the tokens match the grid of patches and the image is complete."""
     sides = (patches.rows, patches.columns, patches.height, patches.width)
     are_sizes = patches.first >= 0 and all(1 <= side <= MAX_IMAGE_SIDE_PX for side in sides)
     is_whole = len(patches.pixels) == 3 * patches.height * patches.width
-    are_tokens = (captured.queries, captured.keys) == (patches.tokens,) * 2
+    are_tokens = (captured.queries, captured.keys) == (patches.token_count,) * 2
     return are_sizes and is_whole and are_tokens and not captured.key_tokens
 
 
-def _check_vectors(captured: CapturedAttention, vectors: CapturedVectors) -> Iterator[NumberCheck]:
+def _vector_checks(captured: CapturedAttention, vectors: CapturedVectors) -> Iterator[NumberCheck]:
     yield min(vectors.d_head, vectors.d_value) >= 1, "the size of the captured vectors"
     yield 0 <= vectors.softcap < math.inf, "the soft cap of the scores"
     names = vectors.not_understood
@@ -470,7 +470,7 @@ def _check_vectors(captured: CapturedAttention, vectors: CapturedVectors) -> Ite
     yield 0 < vectors.scaling < math.inf, "the scaling of the scores"
     yield len(vectors.layer_masks) in (0, captured.layers), "the number of masks"
     for each in (vectors.common_mask, *vectors.layer_masks):
-        yield from _check_mask(captured, each)
+        yield from _mask_checks(captured, each)
     limits = (captured.layers, captured.heads, captured.queries, captured.keys)
     are_within = all(
         0 <= at < most for edge in vectors.cut for at, most in zip(edge, limits, strict=True)
@@ -479,12 +479,12 @@ def _check_vectors(captured: CapturedAttention, vectors: CapturedVectors) -> Ite
     yield are_within and are_sorted and len(vectors.cut) <= MAX_CUT_EDGES, "the cut edges"
 
 
-def _check_mask(captured: CapturedAttention, each: LayerMask) -> Iterator[NumberCheck]:
+def _mask_checks(captured: CapturedAttention, each: LayerMask) -> Iterator[NumberCheck]:
     own = each.own_mask
     yield (own is not None) == (each.mask is MaskKind.OWN), "the mask of the captured attention"
     if own:
         is_fitting = (own.rows, own.columns) == (captured.queries, captured.keys)
-        yield is_fitting and is_packed_mask(own), "the mask of the captured attention"
+        yield is_fitting and has_valid_packed_bits(own), "the mask of the captured attention"
     yield (
         captured.is_square or each.mask in {MaskKind.NONE, MaskKind.OWN},
         "the mask for keys of another text",

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from msgspec import Struct
 
-from visualizer.attention.cached_tensor import CachedTensor, float64_on_cpu
-from visualizer.attention.captured_attention import apply_layer_mask
-from visualizer.attention.layered_tensor import LayerCache, LayeredTensor, LazyTensor
+from visualizer.attention.cached_tensor import CachedTensor, to_float64_on_cpu
+from visualizer.attention.captured_attention import with_layer_mask
+from visualizer.attention.layered_tensor import ComputedStageCache, LayeredTensor, LazyStageTensor
 from visualizer.attention.masks import MaskingSpec, cached_allowed_cells
 from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.stages import stages
@@ -51,7 +51,7 @@ class WeightSample(Struct, frozen=True, eq=False):
     nan_count: int
 
     @classmethod
-    def of(cls, weights: Tensor, most_cells: int | None = None) -> WeightSample:
+    def from_weights(cls, weights: Tensor, most_cells: int | None = None) -> WeightSample:
         """Sample rows of weights [head, query, key]: all rows, or about ``most_cells`` cells."""
         heads, queries, keys = weights.shape
         rows = torch.arange(queries)
@@ -61,7 +61,7 @@ class WeightSample(Struct, frozen=True, eq=False):
                 np.unique(np.linspace(0, queries - 1, count).round().astype(int))
             )
         own = weights if len(rows) == queries else weights[:, rows.to(weights.device)]
-        sums, lowest = float64_on_cpu(weights.sum(-1)), weights.amin()
+        sums, lowest = to_float64_on_cpu(weights.sum(-1)), weights.amin()
         odd = int(weights.isnan().sum()) if bool(lowest.isnan()) else 0
         is_negative = bool((weights < 0).any()) if odd else bool(lowest < 0)
         return cls(rows, own.cpu(), sums, is_negative, odd)
@@ -73,7 +73,7 @@ class CapturedLayerSource(Protocol):
     def weights(self) -> Tensor:
         """Return the captured weights or scores, [head, query, key]."""
 
-    def weight_sample(self) -> WeightSample:
+    def sample_weights(self) -> WeightSample:
         """Return a sample of the captured weights or scores."""
 
     def vectors(self, name: str) -> Tensor:
@@ -93,15 +93,15 @@ class ArrayLayerSource:
         self._captured, self._layer = captured, layer
 
     def weights(self) -> Tensor:
-        return torch.tensor(self._captured.array()[self._layer])
+        return torch.tensor(self._captured.to_array()[self._layer])
 
-    def weight_sample(self) -> WeightSample:
-        return WeightSample.of(self.weights())
+    def sample_weights(self) -> WeightSample:
+        return WeightSample.from_weights(self.weights())
 
     def vectors(self, name: str) -> Tensor:
         vectors = self._captured.vectors
         assert vectors is not None
-        array = vectors.array(name, self._captured)
+        array = vectors.read_array(name, self._captured)
         return torch.tensor(array[self._layer if len(array) > 1 else 0])
 
     def bias(self) -> Tensor | None:
@@ -149,16 +149,16 @@ class CapturedStageCalculator:
 
     def lazy_tensors(self, names: Iterable[str]) -> dict[str, CachedTensor]:
         """Return the stages by name; each stage is computed when read."""
-        cache, found = LayerCache(), dict[str, CachedTensor]()
+        cache, found = ComputedStageCache(), dict[str, CachedTensor]()
         dtype = getattr(torch, self._captured.dtype)
         for name in names:
             parts = [
-                LazyTensor(
+                LazyStageTensor(
                     name,
                     layer,
                     self._stage_shape(name),
                     dtype,
-                    partial(self._compute_stage, name),
+                    partial(self._compute_stage_by_name, name),
                     cache,
                 )
                 for layer in range(len(self._sources))
@@ -166,8 +166,8 @@ class CapturedStageCalculator:
             found[name] = LayeredTensor(parts) if len(parts) > 1 else parts[0]
         return found
 
-    def _compute_stage(self, name: str, layer: int) -> dict[str, Tensor]:
-        return {name: self.stage(name, layer)}
+    def _compute_stage_by_name(self, name: str, layer: int) -> dict[str, Tensor]:
+        return {name: self.compute_stage_in_layer(name, layer)}
 
     def _stage_shape(self, name: str) -> tuple[int, ...]:
         captured, vectors = self._captured, self._captured.vectors
@@ -179,7 +179,7 @@ class CapturedStageCalculator:
             return heads, tokens, width
         return heads, queries, keys
 
-    def stage(self, name: str, layer: int) -> Tensor:
+    def compute_stage_in_layer(self, name: str, layer: int) -> Tensor:
         """Compute one stage in one layer, [head, row, column]."""
         own = self._sources[layer]
         if name in VECTOR_ROLES:
@@ -220,11 +220,11 @@ class CapturedStageCalculator:
 
     def _allowed_cells(self, layer: int) -> Tensor:
         """Return which keys a layer's queries may attend to, as a boolean tensor [query, key]."""
-        spec = apply_layer_mask(self._spec, self._masks[layer]) if self._masks else self._spec
+        spec = with_layer_mask(self._spec, self._masks[layer]) if self._masks else self._spec
         queries, keys = self._captured.queries, self._captured.keys
         others = None if keys == queries else keys
         return torch.tensor(
-            cached_allowed_cells(MaskingSpec.of(spec, Role.MASKED), queries, others)
+            cached_allowed_cells(MaskingSpec.from_spec(spec, Role.MASKED), queries, others)
         )
 
     def _mask_cut_cells(self, scores: Tensor, layer: int, rows: Tensor | None) -> None:
@@ -235,11 +235,14 @@ class CapturedStageCalculator:
             if own_layer == layer and row is not None:
                 scores[head, row, key] = -torch.inf
 
-    def is_softmax(self, samples: Sequence[WeightSample], within: float) -> bool:
+    def are_weights_softmax_of_scores(self, samples: Sequence[WeightSample], within: float) -> bool:
         """Return whether the softmax of the scores equals the weights in all sampled rows."""
-        return all(self._is_softmax(layer, one, within) for layer, one in enumerate(samples))
+        return all(
+            self._is_layer_softmax_of_scores(layer, one, within)
+            for layer, one in enumerate(samples)
+        )
 
-    def _is_softmax(self, layer: int, sample: WeightSample, within: float) -> bool:
+    def _is_layer_softmax_of_scores(self, layer: int, sample: WeightSample, within: float) -> bool:
         is_whole = len(sample.rows) == sample.sums.shape[-1]
         scores = self._compute_scores(
             self.softmax_input[-1], layer, None if is_whole else sample.rows

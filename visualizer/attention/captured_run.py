@@ -106,12 +106,12 @@ def create_layered_trace(
     layers : sequence of CapturedLayerSource
         Sources of the numbers, one per layer.
     """
-    samples = [layer.weight_sample() for layer in layers]
+    samples = [layer.sample_weights() for layer in layers]
     is_weights = not any(one.is_negative for one in samples)
     calculator = CapturedStageCalculator(captured, layers)
-    found = _FoundStages((Role.WEIGHTS if is_weights else Role.SCORES,))
+    found = _CapturedStages((Role.WEIGHTS if is_weights else Role.SCORES,))
     if captured.vectors and is_weights:
-        found = _surrounding_stages(captured, captured.vectors, calculator, samples, layers)
+        found = _find_stages_around_weights(captured, captured.vectors, calculator, samples, layers)
     rows = captured_stages(
         captured.spec,
         found.names,
@@ -136,7 +136,7 @@ def create_layered_trace(
     return trace, (*found.notices, *_weight_notices(samples, is_weights=is_weights))
 
 
-class _FoundStages(Struct):
+class _CapturedStages(Struct):
     """The stages that captured attention has.
 
     Parameters
@@ -160,21 +160,21 @@ class _FoundStages(Struct):
     notices: tuple[str, ...] = ()
 
 
-def _surrounding_stages(
+def _find_stages_around_weights(
     captured: CapturedAttention,
     vectors: CapturedVectors,
     calculator: CapturedStageCalculator,
     samples: Sequence[WeightSample],
     layers: Sequence[CapturedLayerSource],
-) -> _FoundStages:
+) -> _CapturedStages:
     """Find the stages around captured weights."""
     plain = (*VECTOR_ROLES, Role.WEIGHTS, Role.CONTEXT)
     if vectors.not_understood:
         named = ", ".join(f"“{each}”" for each in vectors.not_understood)
         notice = UNKNOWN_ARGUMENTS_NOTICE.format(named=named)
-        return _FoundStages(plain, frozenset({Role.CONTEXT}), notices=(notice,))
-    if not vectors.is_plain or not calculator.is_softmax(samples, TOLERANCE):
-        return _FoundStages(
+        return _CapturedStages(plain, frozenset({Role.CONTEXT}), notices=(notice,))
+    if not vectors.is_plain or not calculator.are_weights_softmax_of_scores(samples, TOLERANCE):
+        return _CapturedStages(
             (*plain, Role.SCORES),
             frozenset({Role.SCORES, Role.CONTEXT}),
             notices=(UNEXPLAINED_WEIGHTS_NOTICE,),
@@ -187,10 +187,10 @@ def _surrounding_stages(
     names = (*plain, *calculator.softmax_input, *((Role.BIAS,) if vectors.bias is not None else ()))
     computed = frozenset({*calculator.softmax_input, Role.WEIGHTS, Role.CONTEXT})
     if vectors.sinks is None:
-        return _FoundStages(names, computed, steps)
+        return _CapturedStages(names, computed, steps)
     steps[Role.WEIGHTS] = SinkSoftmax(SINKS_NAME)
     sinks = torch.stack([one for layer in layers if (one := layer.sinks()) is not None])
-    return _FoundStages(names, computed, steps, {SINKS_NAME: sinks}, (SINKS_NOTICE,))
+    return _CapturedStages(names, computed, steps, {SINKS_NAME: sinks}, (SINKS_NOTICE,))
 
 
 def _weight_notices(samples: Sequence[WeightSample], *, is_weights: bool) -> Sequence[str]:
@@ -246,7 +246,7 @@ def create_recorded_run(
     trace = Trace(spec, rows, parameters, held, frozenset(), axes)
     for row in rows:
         actual = trace.shape(row.name)
-        expected = trace.leading + shape(spec, row.dims, trace.tokens)
+        expected = trace.leading_sizes + shape(spec, row.dims, trace.query_count)
         if actual != expected:
             wrong = f"{row.name} has shape {actual}; expected {expected}"
             raise InputError("open", f"The recorded numbers are invalid: {wrong}.")

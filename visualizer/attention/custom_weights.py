@@ -41,12 +41,12 @@ def custom_weights_of(trace: Trace) -> tuple[tuple[str, NumberMatrix], ...]:
     """
     sizes = trace.spec.weight_sizes
     check_weight_count(sum(rows * columns for rows, columns in sizes.values()))
-    kept = ((name, NumberMatrix.of(read_weights(trace, name))) for name in sizes)
+    kept = ((name, NumberMatrix.from_array(read_weights(trace, name))) for name in sizes)
     biases = (own for own in trace.spec.used_custom_weights if own[0] in OWN_BIASES)
     return (*kept, *biases)
 
 
-def are_all_custom(spec: AttentionSpec) -> bool:
+def are_all_weights_custom(spec: AttentionSpec) -> bool:
     """Return whether all weights of a spec are custom weights."""
     own = {name for name, _ in spec.used_custom_weights}
     return bool(own) and own.issuperset(spec.weight_names)

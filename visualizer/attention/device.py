@@ -112,7 +112,7 @@ def resolve_device(wanted: Device, dtype: Dtype) -> tuple[Device, str | None]:
     return wanted, None
 
 
-def check_available(wanted: Device, dtype: Dtype = Dtype.FLOAT32) -> None:
+def check_device_available(wanted: Device, dtype: Dtype = Dtype.FLOAT32) -> None:
     """Raise `InputError` if a device is unavailable, instead of using the CPU.
 
     Raises

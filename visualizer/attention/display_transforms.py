@@ -38,7 +38,7 @@ def drop_first_key(weights: Tensor) -> Tensor:
     return left
 
 
-def weight_by_norms(weights: Tensor, lengths: Tensor) -> Tensor:
+def multiply_by_value_norms(weights: Tensor, lengths: Tensor) -> Tensor:
     """Multiply each weight by the norm [..., key] of its key's value vector."""
     return weights * lengths.unsqueeze(-2)
 

@@ -50,7 +50,7 @@ class PreviewLayout(Struct, frozen=True):
     sizes: tuple[int, int]
 
     @classmethod
-    def of(cls, sizes: tuple[int, ...]) -> PreviewLayout:
+    def from_matrix_sizes(cls, sizes: tuple[int, ...]) -> PreviewLayout:
         """Return the layout of the preview for a matrix of the given sizes."""
         rows, columns = sizes[-2:]
         blocks = math.ceil(rows / FIRST_ROWS), math.ceil(columns / FIRST_COLUMNS)
@@ -83,12 +83,12 @@ class DrawnRegion(Struct, frozen=True):
     @property
     def tile_rows(self) -> range:
         """Rows of the tiles that overlap the region."""
-        return _tiles_of(self.rows)
+        return _tile_range(self.rows)
 
     @property
     def tile_columns(self) -> range:
         """Columns of the tiles that overlap the region."""
-        return _tiles_of(self.columns)
+        return _tile_range(self.columns)
 
     def whole_tile_columns(self, size: int) -> range:
         """Return which of the matrix's ``size`` columns the overlapping tiles contain."""
@@ -96,7 +96,7 @@ class DrawnRegion(Struct, frozen=True):
         return range(tiles.start * across, min(tiles.stop * across, size))
 
 
-def _tiles_of(cells: range) -> range:
+def _tile_range(cells: range) -> range:
     return range(cells.start // TILE_CELLS, -(-cells.stop // TILE_CELLS))
 
 
@@ -127,7 +127,7 @@ class _Tile:
     def bytes(self) -> int:
         return self.high.nbytes * (1 if self.low is None else 2)
 
-    def store(self, rows: np.ndarray, high: np.ndarray, low: np.ndarray | None) -> None:
+    def merge_rows(self, rows: np.ndarray, high: np.ndarray, low: np.ndarray | None) -> None:
         """Merge the numbers [row, column] of the given rows, starting at the first column."""
         width = high.shape[1]
         self.high[rows, :width] = np.maximum(self.high[rows, :width], high)
@@ -167,7 +167,7 @@ class DrawnTiles:
             self._tiles.update((key, deepcopy(tile)) for key, tile in other._tiles.items())
             self.previews.update(other.previews)
 
-    def discard(self, blocks: tuple[int, int]) -> None:
+    def discard_drawings(self, blocks: tuple[int, int]) -> None:
         """Discard the drawings with this block size."""
         with self._lock:
             for key in [key for key in self._tiles if key[1] == blocks]:
@@ -186,14 +186,14 @@ class DrawnTiles:
 
     # ------------------------------------------------------------------ reading
 
-    def read(self, part: DrawnRegion) -> np.ndarray:
+    def read_region(self, part: DrawnRegion) -> np.ndarray:
         """Return the known numbers of a region as a read-only array.
 
         Unknown rows are filled from nearby rows, from a coarser drawing, or from the nearest known
         row. If there is no known row, they are NaN.
         """
         with self._lock:
-            drawn, is_known = self._assemble(part)
+            drawn, is_known = self._assemble_region(part)
             if not is_known.all():
                 _repeat_known_rows(part, drawn, is_known, within=MAX_COPY_DISTANCE_ROWS)
                 self._fill_unknown_cells(part, drawn, is_known)
@@ -229,11 +229,11 @@ class DrawnTiles:
                 break
         middle = min(row * rows + rows // 2, size - 1)
         if has_preview:
-            first = PreviewLayout.of(self._sizes)
+            first = PreviewLayout.from_matrix_sizes(self._sizes)
             middle = int(first.rows[middle // first.blocks[0]])
         return range(middle, middle + 1)
 
-    def _assemble(self, part: DrawnRegion) -> tuple[np.ndarray, np.ndarray]:
+    def _assemble_region(self, part: DrawnRegion) -> tuple[np.ndarray, np.ndarray]:
         """Return the cells of a region, with NaN for unknown cells, and which cells are known."""
         drawn = np.full((len(part.rows), len(part.columns)), np.nan, self._dtype)
         is_known = np.zeros(drawn.shape, bool)
@@ -260,11 +260,11 @@ class DrawnTiles:
         of_it = {key[1] for key in self._tiles if key[0] == part.place} - {part.blocks}
         finer = {blocks for blocks in of_it if any(map(lt, blocks, part.blocks))}
         for blocks in (*sorted(of_it - finer), *sorted(finer, reverse=True)):
-            down, right = self._cells_of_other(part, blocks)
+            down, right = self._cells_in_other_drawing(part, blocks)
             rows, columns = (range(int(at[0]), int(at[-1]) + 1) for at in (down, right))
             if len(rows) * len(columns) > MAX_FILL_SOURCE_CELLS:
                 break  # much finer drawings cover only small parts
-            coarse, has = self._assemble(DrawnRegion(part.place, blocks, rows, columns))
+            coarse, has = self._assemble_region(DrawnRegion(part.place, blocks, rows, columns))
             at = np.ix_(down - rows.start, right - columns.start)
             wanted = has[at] & ~is_known
             np.copyto(drawn, coarse[at], where=wanted)
@@ -272,11 +272,17 @@ class DrawnTiles:
             if is_known.all():
                 return
         if part.place in self.previews:
-            at = np.ix_(*self._cells_of_other(part, PreviewLayout.of(self._sizes).blocks))
+            at = np.ix_(
+                *self._cells_in_other_drawing(
+                    part, PreviewLayout.from_matrix_sizes(self._sizes).blocks
+                )
+            )
             np.copyto(drawn, self.previews[part.place][at], where=~is_known)
             is_known[:] = True
 
-    def _cells_of_other(self, part: DrawnRegion, blocks: tuple[int, int]) -> list[np.ndarray]:
+    def _cells_in_other_drawing(
+        self, part: DrawnRegion, blocks: tuple[int, int]
+    ) -> list[np.ndarray]:
         """Return the rows and columns in another drawing at the centres of a region's cells."""
         sides = (part.rows, part.columns), part.blocks, blocks, self._sizes
         return [
@@ -286,7 +292,7 @@ class DrawnTiles:
 
     # ------------------------------------------------------------------ drawing
 
-    def store(
+    def store_rows(
         self, part: DrawnRegion, rows: np.ndarray, high: np.ndarray, low: np.ndarray | None
     ) -> None:
         """Merge rows, in ascending order, into the tiles of a region.
@@ -308,7 +314,7 @@ class DrawnTiles:
                     across = slice(number * TILE_CELLS, (number + 1) * TILE_CELLS)
                     below = None if lows is None else lows[those, across]
                     tile = self._get_or_create_tile((part.place, part.blocks, down, right))
-                    tile.store(drawn[those] % TILE_CELLS, highs[those, across], below)
+                    tile.merge_rows(drawn[those] % TILE_CELLS, highs[those, across], below)
             self.version += 1
 
     def store_preview(self, place: LeadingIndices, cells: np.ndarray) -> None:

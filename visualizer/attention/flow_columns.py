@@ -93,18 +93,20 @@ def flow_columns(stages: Sequence[Stage]) -> tuple[FlowColumn, ...]:
     """Return the columns of the flow from left to right."""
     groups: list[list[Stage]] = []
     for stage in stages:
-        group = _continued_group(stage, groups)
+        group = _find_continued_group(stage, groups)
         if group is None:
             groups.append([stage])
         else:
             group.append(stage)
     last = max((at for at, group in enumerate(groups) if _has_heads(group[0])), default=-1)
     hidden = frozenset(stage.name for stage in stages if stage.dims[-1] == "d_ff")
-    columns = [_flow_column(group, hidden, is_late=at > last) for at, group in enumerate(groups)]
+    columns = [
+        _create_flow_column(group, hidden, is_late=at > last) for at, group in enumerate(groups)
+    ]
     return tuple(sorted(columns, key=lambda column: column.part))
 
 
-def focused_column(columns: Sequence[FlowColumn], wanted: Iterable[str]) -> int:
+def focused_column_index(columns: Sequence[FlowColumn], wanted: Iterable[str]) -> int:
     """Return the index of the column with the first existing wanted stage, or with the weights."""
     for name in (*wanted, Role.WEIGHTS, Role.SCORES):
         for at, column in enumerate(columns):
@@ -118,14 +120,14 @@ def visible_state(column: FlowColumn, wanted: Iterable[str]) -> str:
     return next((name for name in wanted if name in column.states), column.states[-1])
 
 
-def earlier_state(columns: Sequence[FlowColumn], stage: str) -> str:
+def previous_state(columns: Sequence[FlowColumn], stage: str) -> str:
     """Return the state of a matrix before a stage, or an empty string for its first stage."""
     states = next(column.states for column in columns if stage in column.states)
     at = states.index(stage)
     return states[at - 1] if at else ""
 
 
-def _continued_group(stage: Stage, groups: list[list[Stage]]) -> list[Stage] | None:
+def _find_continued_group(stage: Stage, groups: list[list[Stage]]) -> list[Stage] | None:
     """Return the group of states that a stage continues, or None if it begins a new matrix."""
     if stage.dims[-1] == "key":
         same = (
@@ -150,11 +152,11 @@ def _has_heads(stage: Stage) -> bool:
     return "head" in stage.dims
 
 
-def _flow_column(group: list[Stage], hidden: frozenset[str], *, is_late: bool) -> FlowColumn:
+def _create_flow_column(group: list[Stage], hidden: frozenset[str], *, is_late: bool) -> FlowColumn:
     names = tuple(stage.name for stage in group)
     reads = dict.fromkeys(name for stage in group for name in stage.reads if name not in names)
     part = FlowPart.AFTER_HEADS if is_late else FlowPart.BEFORE_HEADS
-    operand, is_transposed, layer = _operand(group)
+    operand, is_transposed, layer = _find_operand(group)
     computed = (stage.name for stage in group if stage.operation in LAYER_OPERATIONS)
     return FlowColumn(
         names,
@@ -169,7 +171,7 @@ def _flow_column(group: list[Stage], hidden: frozenset[str], *, is_late: bool) -
     )
 
 
-def _operand(group: list[Stage]) -> tuple[str, bool, str]:
+def _find_operand(group: list[Stage]) -> tuple[str, bool, str]:
     """Return the stage above a matrix, whether this stage is transposed, and the layer above."""
     for stage in group:
         for operations, is_transposed in ((TRANSPOSED_OPERANDS, True), (UPRIGHT_OPERANDS, False)):

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from visualizer.attention.cached_tensor import WeightBand
 from visualizer.attention.masks import allowed_key_ranges
-from visualizer.progress import no_progress
+from visualizer.progress import ignore_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -175,8 +175,8 @@ def measure_layerwise(
     if not (held.is_computed and len(held.shape) > 3):
         vectors = None if values is None else values.tensor.detach()
         return measure_heads(held.tensor.detach(), lengths, texts, vectors)
-    layers = held.by_layer()
-    vectors_by_layer = [None] * len(layers) if values is None else values.by_layer()
+    layers = held.split_by_layer()
+    vectors_by_layer = [None] * len(layers) if values is None else values.split_by_layer()
     by_layer = [
         measure_layerwise(own, vectors, lengths, texts)
         for own, vectors in zip(layers, vectors_by_layer, strict=True)
@@ -190,7 +190,7 @@ def measure_by_bands(
     lengths: tuple[int, ...],
     texts: Texts | None = None,
     norms: Tensor | None = None,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> HeadMeasures:
     """Measure every head of a tensor that is computed when read, band by band.
 
@@ -206,13 +206,13 @@ def measure_by_bands(
     ids = [_token_ids(text) for text in texts or ((),)]
     of_place = [lengths[place[-1]] if lengths else queries for place in np.ndindex(*leading)]
     done, rows = 0, heads * sum(of_place)
-    means = held.zeros((*leading, heads, len(MEASURES)))
+    means = held.new_zeros((*leading, heads, len(MEASURES)))
     for place, real in zip(np.ndindex(*leading), of_place, strict=True):
         for head in range(heads):
             own = (*place, head)
             means[own] = _measure_heads(
-                _report_progress(held.bands(own, real), progress, (done, rows)),
-                held.zeros((1, real, HAS_LENGTH + 1)),
+                _iterate_with_progress(held.iterate_bands(own, real), progress, (done, rows)),
+                held.new_zeros((1, real, HAS_LENGTH + 1)),
                 ids[place[-1] if len(ids) > 1 else 0],
                 None if norms is None else norms[own][None],
                 first,
@@ -235,7 +235,7 @@ def _split_into_bands(weights: Tensor) -> Iterator[WeightBand]:
         yield WeightBand(rows, range(start, start + rows.shape[1]), range(weights.shape[2]))
 
 
-def _report_progress(
+def _iterate_with_progress(
     bands: Iterable[WeightBand], progress: Progress, so_far: tuple[int, int]
 ) -> Iterator[WeightBand]:
     """Yield the bands, and report the numbers of measured rows and of all rows before each band."""
@@ -245,7 +245,7 @@ def _report_progress(
         yield band
 
 
-def attended_keys(weights: Tensor) -> np.ndarray:
+def attended_cells(weights: Tensor) -> np.ndarray:
     """Return where any head or layer has a nonzero or NaN weight, as booleans [query, key]."""
     read = weights.new_zeros(weights.shape[-2:]).ne(0)
     for place in np.ndindex(weights.shape[:-2]):
@@ -254,7 +254,7 @@ def attended_keys(weights: Tensor) -> np.ndarray:
     return found
 
 
-def measure_uniform(
+def measure_uniform_attention(
     allowed: np.ndarray,
     queries: int,
     text: tuple[str, ...] = (),
@@ -298,7 +298,7 @@ def measure_uniform(
         if numbers is not None:
             for column, after in EQUAL_TOKEN_OFFSETS:
                 found[column] = [
-                    _count_allowed_after_equal(allowed[row], numbers, query, after)
+                    _count_allowed_after_equal_token(allowed[row], numbers, query, after)
                     for row, query in places
                 ]
                 found[column] /= counts
@@ -308,14 +308,14 @@ def measure_uniform(
     return _uniform_means(found, moved)
 
 
-def measure_uniform_in_ranges(
+def measure_uniform_attention_in_ranges(
     ranges: tuple[np.ndarray, np.ndarray],
     text: tuple[str, ...] = (),
     norms: np.ndarray | None = None,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
     first: int | None = 0,
 ) -> HeadMeasures:
-    """Return the result of `measure_uniform` for queries that each attend to a range of keys.
+    """Return the result of `measure_uniform_attention` if each query attends to a range of keys.
 
     No query–key matrix is allocated. The numbers of queries and keys must be equal.
 
@@ -324,7 +324,7 @@ def measure_uniform_in_ranges(
     ranges : tuple of numpy.ndarray
         First allowed key of each query, and the key after the last; without padding.
     text, norms
-        As in `measure_uniform`.
+        As in `measure_uniform_attention`.
     progress : callable
         Called without progress before each head, so that the caller can cancel the computation.
     first : int or None
@@ -357,7 +357,7 @@ def measure_uniform_in_ranges(
         found[[*POSITION_MEASURES]] = math.nan
     moved = math.nan
     if norms is not None and len(reads):
-        moved = _value_weighting_in_ranges(starts, stops, norms, progress)
+        moved = _uniform_value_weighting_in_ranges(starts, stops, norms, progress)
     return _uniform_means(found, moved)
 
 
@@ -393,7 +393,7 @@ def _count_in_ranges_after_equal(
     return np.where(earlier > 0, counts, math.nan)
 
 
-def _value_weighting_in_ranges(
+def _uniform_value_weighting_in_ranges(
     starts: np.ndarray, stops: np.ndarray, norms: np.ndarray, progress: Progress
 ) -> float:
     """Return the result of `_uniform_value_weighting` for ranges of allowed keys.
@@ -408,13 +408,13 @@ def _value_weighting_in_ranges(
         has_length = means > 0
         ends = [ends[has_length] for ends in (starts, stops)]
         level = means[has_length]
-        first, last = (_count_below(own, level, each) for each in ends)
+        first, last = (_count_norms_below(own, level, each) for each in ends)
         counts, lengths = (after - before for before, after in zip(first, last, strict=True))
         moved.append((counts - lengths / level) / (ends[1] - ends[0]))
     return _mean_or_nan(np.concatenate(moved))
 
 
-def _count_below(
+def _count_norms_below(
     lengths: np.ndarray, levels: np.ndarray, stops: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Count and sum the norms that are below each level and precede its stop."""
@@ -475,7 +475,7 @@ def _token_ids(text: tuple[str, ...]) -> np.ndarray | None:
     return numbers if len(distinct) < len(text) else None
 
 
-def _count_allowed_after_equal(
+def _count_allowed_after_equal_token(
     allowed: np.ndarray, numbers: np.ndarray, query: int, after: int
 ) -> float:
     """Count the allowed keys at an offset after earlier equal tokens, or return NaN."""
@@ -517,10 +517,10 @@ def _measure_heads(
         rows = found[:, band.queries.start : band.queries.stop]
         _measure_band(band, rows, first)
         if norms is not None:
-            _value_weighting(band, norms, rows)
+            _measure_value_weighting(band, norms, rows)
         if tokens is not None:
             for column, after in EQUAL_TOKEN_OFFSETS:
-                rows[..., column] = _weights_after_equal(band, tokens, after, first or 0)
+                rows[..., column] = _weights_after_equal_token(band, tokens, after, first or 0)
     means = _mean_over_queries(found, first or 0)
     if first is None:
         means[:, [*POSITION_MEASURES]] = math.nan
@@ -529,7 +529,7 @@ def _measure_heads(
             means[:, column] = math.nan
             continue
         of_queries = slice(first, first + found.shape[1])
-        has_any = found.new_tensor(_has_earlier_equal(numbers, after)[of_queries].tolist())
+        has_any = found.new_tensor(_has_earlier_equal_token(numbers, after)[of_queries].tolist())
         means[:, column] = _mean_where(found[..., column], has_any * found[..., QUERIES])
     means[:, VALUE_WEIGHTING] = _mean_where(found[..., VALUE_WEIGHTING], found[..., HAS_LENGTH])
     return means
@@ -559,7 +559,7 @@ def _measure_band(band: WeightBand, found: Tensor, first_query: int | None) -> N
             found[:, first : first + cells.shape[1], column] = cells
 
 
-def _value_weighting(band: WeightBand, norms: Tensor, found: Tensor) -> None:
+def _measure_value_weighting(band: WeightBand, norms: Tensor, found: Tensor) -> None:
     """Compute how much each row in a band changes when its weights are value-weighted."""
     block, lengths = band.weights.abs(), norms[:, band.keys.start : band.keys.stop]
     sums, weighted = block.sum(-1), (block @ lengths[..., None])[..., 0]
@@ -571,7 +571,9 @@ def _value_weighting(band: WeightBand, norms: Tensor, found: Tensor) -> None:
     found[..., HAS_LENGTH] = has_length
 
 
-def _weights_after_equal(band: WeightBand, tokens: Tensor, after: int, first_query: int) -> Tensor:
+def _weights_after_equal_token(
+    band: WeightBand, tokens: Tensor, after: int, first_query: int
+) -> Tensor:
     """Return each query's weight on the keys at an offset after earlier occurrences of its token.
 
     Parameters
@@ -595,7 +597,7 @@ def _weights_after_equal(band: WeightBand, tokens: Tensor, after: int, first_que
     return block.masked_fill(others, 0).sum(-1)
 
 
-def _has_earlier_equal(numbers: np.ndarray, after: int) -> np.ndarray:
+def _has_earlier_equal_token(numbers: np.ndarray, after: int) -> np.ndarray:
     """Return which queries have a key at an offset after earlier occurrences of their token."""
     _, firsts, which = np.unique(numbers, return_index=True, return_inverse=True)
     found: np.ndarray = firsts[which] + after < np.arange(len(numbers))
@@ -643,7 +645,7 @@ Pattern = tuple["np.ndarray", "np.ndarray"]
 """Queries, and one key per query."""
 
 
-def find_patterns(words: tuple[str, ...]) -> dict[str, Pattern]:
+def find_pattern_cells(words: tuple[str, ...]) -> dict[str, Pattern]:
     """Return the patterns of a text, by the field names of `HeadMeasures`.
 
     For duplicates and induction, only the most recent occurrence of the token is used.
@@ -681,7 +683,7 @@ def measure_patterns(weights: BlockwiseTensor, words: tuple[str, ...]) -> HeadMe
         The tokens of the text.
     """
     leading, means = weights.shape[:-2], {}
-    for name, (queries, keys) in find_patterns(words).items():
+    for name, (queries, keys) in find_pattern_cells(words).items():
         means[name] = np.full(leading, math.nan)
         for place in np.ndindex(leading) if len(queries) else ():
             means[name][place] = weights.values_at_keys(place, queries, keys).mean(dtype=np.float64)
@@ -694,7 +696,7 @@ def measure_uniform_patterns(masking: MaskingSpec, words: tuple[str, ...]) -> He
     assert ranges is not None  # long texts have no custom masks
     starts, stops = ranges
     means = {}
-    for name, (queries, keys) in find_patterns(words).items():
+    for name, (queries, keys) in find_pattern_cells(words).items():
         start, stop = starts[queries], stops[queries]
         is_read = (keys >= start) & (keys < stop)
         means[name] = np.array([_mean_or_nan(is_read / np.maximum(1, stop - start))])

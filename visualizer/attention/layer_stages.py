@@ -84,7 +84,7 @@ STEP_OPERATIONS = {
 """Operation of each type of step."""
 
 
-def _list_names() -> tuple[str, ...]:
+def _list_stage_names() -> tuple[str, ...]:
     """Return the names of all stages of modules and layers, in the order of computation."""
     own = list(dict.fromkeys(row.name for row in STAGE_TABLE))
     names = [*LAYER_STAGES]
@@ -98,7 +98,7 @@ def _list_names() -> tuple[str, ...]:
     return (*order, *names)
 
 
-STAGE_ORDER = _list_names()
+STAGE_ORDER = _list_stage_names()
 
 DESCRIPTIONS = {row.name: row.description for row in reversed(STAGE_TABLE)}
 """Description of each stage, by name; descriptions of module stages take precedence."""

@@ -20,7 +20,7 @@ from visualizer.attention.display_transforms import (
     WeightTransform,
     aggregate_heads,
     drop_first_key,
-    weight_by_norms,
+    multiply_by_value_norms,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ MAX_CACHED_BYTES = 2**25
 """Maximum size, in bytes, of the cache of computed layers."""
 
 
-class LayerCache:
+class ComputedStageCache:
     """LRU cache of computed stages, which all stages and layers of a trace share."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class LayerCache:
                 total -= self._found.popitem(last=False)[1].nbytes
 
 
-class LazyTensor(CachedTensor):
+class LazyStageTensor(CachedTensor):
     """A stage of one layer, which is computed when read.
 
     Parameters
@@ -83,7 +83,7 @@ class LazyTensor(CachedTensor):
         sizes: Sequence[int],
         dtype: torch.dtype,
         compute: Callable[[int], Mapping[str, Tensor]],
-        cache: LayerCache,
+        cache: ComputedStageCache,
     ) -> None:
         self._kept = {}
         self._name, self._layer = name, layer
@@ -127,19 +127,23 @@ class LazyTensor(CachedTensor):
         """Cache the row limits of this stage's numbers, which were computed for another stage."""
         self.cached_result("row limits", lambda: row_limits(tensor))
 
-    def transformed(self, transform: WeightTransform, values: CachedTensor | None) -> CachedTensor:
+    def transform_weights(
+        self, transform: WeightTransform, values: CachedTensor | None
+    ) -> CachedTensor:
         made: CachedTensor
         if transform is WeightTransform.WITHOUT_FIRST or values is None:
             made = self.cached_result(
                 transform, lambda: self._derive_tensor(drop_first_key, self._sizes)
             )
             return made
-        lengths = values.row_lengths()
+        lengths = values.row_norms()
         made = cached_result_for_values(
             values,
             self,
             transform,
-            lambda: self._derive_tensor(lambda own: weight_by_norms(own, lengths), self._sizes),
+            lambda: self._derive_tensor(
+                lambda own: multiply_by_value_norms(own, lengths), self._sizes
+            ),
         )
         return made
 
@@ -149,15 +153,17 @@ class LazyTensor(CachedTensor):
         )
         return made
 
-    def _derive_tensor(self, make: Callable[[Tensor], Tensor], sizes: Sequence[int]) -> LazyTensor:
+    def _derive_tensor(
+        self, make: Callable[[Tensor], Tensor], sizes: Sequence[int]
+    ) -> LazyStageTensor:
         """Return a tensor that is computed from this one when read."""
-        return LazyTensor(
+        return LazyStageTensor(
             self._name,
             self._layer,
             sizes,
             self._dtype,
             lambda _: {self._name: make(self.tensor)},
-            LayerCache(),
+            ComputedStageCache(),
         )
 
 
@@ -243,14 +249,14 @@ class LayeredTensor(CachedTensor):
             return super().row_magnitudes(index)
         return self.parts[at].row_magnitudes(tuple(rest))
 
-    def row_lengths(self) -> Tensor:
-        return torch.stack([part.row_lengths() for part in self.parts])
+    def row_norms(self) -> Tensor:
+        return torch.stack([part.row_norms() for part in self.parts])
 
     def row_limits(self) -> RowLimits:
-        limits: RowLimits = self.cached_result("row limits", self._limits_of_all)
+        limits: RowLimits = self.cached_result("row limits", self._row_limits_of_layers)
         return limits
 
-    def _limits_of_all(self) -> RowLimits:
+    def _row_limits_of_layers(self) -> RowLimits:
         each = [part.row_limits() for part in self.parts]
         lows = torch.stack([one[0] for one in each])
         highs = torch.stack([one[1] for one in each])
@@ -262,11 +268,13 @@ class LayeredTensor(CachedTensor):
             return super().index_of_largest(index)
         return self.parts[at].index_of_largest(tuple(rest))
 
-    def transformed(self, transform: WeightTransform, values: CachedTensor | None) -> CachedTensor:
+    def transform_weights(
+        self, transform: WeightTransform, values: CachedTensor | None
+    ) -> CachedTensor:
         def made() -> LayeredTensor:
-            vectors = [None] * len(self.parts) if values is None else values.by_layer()
+            vectors = [None] * len(self.parts) if values is None else values.split_by_layer()
             pairs = zip(self.parts, vectors, strict=True)
-            return LayeredTensor([part.transformed(transform, own) for part, own in pairs])
+            return LayeredTensor([part.transform_weights(transform, own) for part, own in pairs])
 
         found: CachedTensor = cached_result_for_values(values, self, transform, made)
         return found
@@ -277,5 +285,5 @@ class LayeredTensor(CachedTensor):
         )
         return found
 
-    def by_layer(self) -> tuple[CachedTensor, ...]:
+    def split_by_layer(self) -> tuple[CachedTensor, ...]:
         return self.parts

@@ -40,7 +40,7 @@ _mapped_at: WeakValueDictionary[int, mmap.mmap] = WeakValueDictionary()
 """Memory map of each tensor, by the address of its data."""
 
 
-class TensorFile:
+class TemporaryTensorFile:
     """Allocates tensors in a temporary file, which exists as long as this object or a tensor does.
 
     Parameters
@@ -75,8 +75,8 @@ class TensorFile:
         return made
 
 
-def is_in_file(tensor: Tensor) -> bool:
-    """Return whether a `TensorFile` allocated a tensor; False for views with an offset."""
+def is_in_tensor_file(tensor: Tensor) -> bool:
+    """Return whether a `TemporaryTensorFile` allocated a tensor; False for views with an offset."""
     return tensor.data_ptr() in _mapped_at
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.attention.roles import Role
-from visualizer.attention.spec import AttentionSpec, BooleanMatrix, MaskKind, MaskRoute
+from visualizer.attention.spec import AttentionSpec, BooleanMatrix, MaskKind, MaskPlacement
 from visualizer.errors import InputError, Remedy
 
 if TYPE_CHECKING:
@@ -37,9 +37,9 @@ class MaskingSpec(Struct, frozen=True):
     lengths: tuple[int, ...]
 
     @classmethod
-    def of(cls, spec: AttentionSpec, stage: str = Role.WEIGHTS) -> MaskingSpec:
+    def from_spec(cls, spec: AttentionSpec, stage: str = Role.WEIGHTS) -> MaskingSpec:
         """Return a spec's masking at a stage, with default values for fields without effect."""
-        acts = stage in (MASKED_STAGES if spec.route is MaskRoute.BEFORE else STAGES_AFTER_MASK)
+        acts = stage in (MASKED_STAGES if spec.route is MaskPlacement.BEFORE else STAGES_AFTER_MASK)
         mask = spec.mask if acts else MaskKind.NONE
         window = spec.window if mask is MaskKind.WINDOW else 0
         own = spec.own_mask if mask is MaskKind.OWN else None
@@ -70,7 +70,7 @@ def allowed(spec: AttentionSpec, tokens: int, stage: str = Role.WEIGHTS) -> np.n
     InputError
         If the size of a custom mask does not match the text.
     """
-    return cached_allowed_cells(MaskingSpec.of(spec, stage), tokens)
+    return cached_allowed_cells(MaskingSpec.from_spec(spec, stage), tokens)
 
 
 @lru_cache(maxsize=4)
@@ -84,9 +84,9 @@ def cached_allowed_cells(masking: MaskingSpec, tokens: int, keys: int | None = N
     """
     cells = np.ones((tokens, tokens if keys is None else keys), dtype=bool)
     if masking.own is not None and keys is not None:
-        cells = masking.own.array()
+        cells = masking.own.to_array()
     elif masking.own is not None:
-        cells = unpack_own_mask("own_mask", masking.own, tokens, ("mask", MaskKind.CAUSAL))
+        cells = unpack_custom_mask("own_mask", masking.own, tokens, ("mask", MaskKind.CAUSAL))
     elif masking.mask is not MaskKind.NONE:
         cells = np.tri(tokens, dtype=bool)
         if masking.mask is MaskKind.WINDOW:
@@ -98,7 +98,7 @@ def cached_allowed_cells(masking: MaskingSpec, tokens: int, keys: int | None = N
     return cells
 
 
-def allowed_in_text(
+def allowed_cells_of_text(
     masking: MaskingSpec, tokens: int, text: int, keys: int | None = None
 ) -> np.ndarray:
     """Return which cells of one text are allowed, as a read-only boolean array [query, key]."""
@@ -106,7 +106,7 @@ def allowed_in_text(
     return cells[text, 0] if cells.ndim > 2 else cells
 
 
-def cut_masks(
+def create_cut_masks(
     cut: Sequence[tuple[int, int, int, int]], sides: tuple[int, int]
 ) -> dict[tuple[int, int], np.ndarray]:
     """Return read-only boolean masks [query, key] of the cut cells, by layer and head.
@@ -149,9 +149,9 @@ def allowed_cells(
     is_whole = isinstance(rows, slice) and rows == keys == slice(None)
     if masking.own is not None or queries != count or is_whole:
         others = None if queries == count else count
-        return allowed_in_text(masking, queries, text, others)[rows, keys]
+        return allowed_cells_of_text(masking, queries, text, others)[rows, keys]
     asked = np.arange(*rows.indices(queries)) if isinstance(rows, slice) else rows
-    return _allowed_at(masking, text, asked[:, None], np.arange(*keys.indices(count)))
+    return _are_positions_allowed(masking, text, asked[:, None], np.arange(*keys.indices(count)))
 
 
 def are_pairs_allowed(
@@ -160,12 +160,12 @@ def are_pairs_allowed(
     """Return whether each given (query, key) pair is allowed, as a boolean array [pair]."""
     if masking.own is not None or sides[0] != sides[1]:
         others = None if sides[0] == sides[1] else sides[1]
-        own: np.ndarray = allowed_in_text(masking, sides[0], text, others)[queries, keys]
+        own: np.ndarray = allowed_cells_of_text(masking, sides[0], text, others)[queries, keys]
         return own
-    return _allowed_at(masking, text, queries, keys)
+    return _are_positions_allowed(masking, text, queries, keys)
 
 
-def _allowed_at(
+def _are_positions_allowed(
     masking: MaskingSpec, text: int, queries: np.ndarray, keys: np.ndarray
 ) -> np.ndarray:
     """Return which cells are allowed for query and key positions, which are broadcast.
@@ -182,7 +182,7 @@ def _allowed_at(
     return found
 
 
-def any_allowed_in_blocks(
+def blocks_with_allowed_cells(
     masking: MaskingSpec,
     sides: tuple[int, int],
     text: int,
@@ -201,7 +201,7 @@ def any_allowed_in_blocks(
     queries, keys = sides
     if masking.own is not None or queries != keys:
         others = None if queries == keys else keys
-        cells = allowed_in_text(masking, queries, text, others)
+        cells = allowed_cells_of_text(masking, queries, text, others)
         if blocks != (1, 1):
             cells = np.maximum.reduceat(cells, np.arange(0, queries, blocks[0]), axis=0)
             cells = np.maximum.reduceat(cells, np.arange(0, keys, blocks[1]), axis=1)
@@ -219,7 +219,7 @@ def any_allowed_in_blocks(
     return found
 
 
-def are_all_allowed(
+def are_all_keys_allowed(
     masking: MaskingSpec, sides: tuple[int, int], text: int, rows: tuple[int, int], keys: range
 ) -> bool:
     """Return whether the queries from first to last may attend to all keys of a range.
@@ -268,7 +268,7 @@ def allowed_key_ranges(
     return starts, stops
 
 
-def unpack_own_mask(
+def unpack_custom_mask(
     field: str, own: BooleanMatrix, tokens: int, remedy: Remedy | None = None
 ) -> np.ndarray:
     """Unpack the custom matrix in a field of a spec to a boolean array [query, key].
@@ -279,7 +279,7 @@ def unpack_own_mask(
         If the size of the matrix does not match the text.
     """
     if (own.rows, own.columns) == (tokens, tokens):
-        return own.array()
+        return own.to_array()
     wanted = f"{tokens} × {tokens}"
     sentence = f"The matrix is {own.rows} × {own.columns}, but the text needs {wanted}."
     raise InputError(field, sentence, remedy)
@@ -318,7 +318,7 @@ def parse_mask(text: str) -> BooleanMatrix:
     if not cells:
         sentence = "The matrix is empty. Enter one row of 0s and 1s for each query."
         raise InputError("own_mask", sentence)
-    return BooleanMatrix.of(np.array(cells) == "1")
+    return BooleanMatrix.from_array(np.array(cells) == "1")
 
 
 NUMBERS_PER_COUNTER = 8
@@ -342,10 +342,10 @@ def draw_keep_mask(rate: float, seed: int, shape: tuple[int, ...]) -> np.ndarray
     numpy.ndarray
         Boolean array of the given shape.
     """
-    return draw_keep_mask_range(rate, seed, 0, int(np.prod(shape))).reshape(shape)
+    return sample_dropout_keep_mask_range(rate, seed, 0, int(np.prod(shape))).reshape(shape)
 
 
-def draw_keep_mask_range(rate: float, seed: int, start: int, count: int) -> np.ndarray:
+def sample_dropout_keep_mask_range(rate: float, seed: int, start: int, count: int) -> np.ndarray:
     """Draw ``count`` cells of `draw_keep_mask`'s flattened mask, beginning at ``start``."""
     skipped = start % NUMBERS_PER_COUNTER
     generator = np.random.Philox(key=seed)

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from visualizer.attention.spec import (
     AttentionSpec,
-    BlockKind,
     HeadArrangement,
     MaskKind,
     NormalisationKind,
     Projection,
     ScaleKind,
+    TransformerBlockKind,
 )
 
 
@@ -39,7 +39,7 @@ _ALONE = {
     "scale": ScaleKind.D_HEAD,
     "mask": MaskKind.NONE,
     "projection": Projection.LINEAR,
-    "block": BlockKind.NONE,
+    "block": TransformerBlockKind.NONE,
 }
 
 _UNPROJECTED = {**_ALONE, "projection": Projection.NONE, "scale": ScaleKind.NONE}
@@ -51,7 +51,12 @@ _CHANGES: dict[Mechanism, dict[str, Any]] = {
     Mechanism.CAUSAL: {**_ALONE, "mask": MaskKind.CAUSAL},
     Mechanism.STACKED: {**_ALONE, "mask": MaskKind.CAUSAL, "heads": 2},
     Mechanism.MULTI_HEAD: {**_ALONE, **_SPLIT, "mask": MaskKind.CAUSAL, "heads": 2},
-    Mechanism.BLOCK: {**_ALONE, **_SPLIT, "mask": MaskKind.CAUSAL, "block": BlockKind.PRE_NORM},
+    Mechanism.BLOCK: {
+        **_ALONE,
+        **_SPLIT,
+        "mask": MaskKind.CAUSAL,
+        "block": TransformerBlockKind.PRE_NORM,
+    },
     Mechanism.AVERAGE: {**_UNPROJECTED, "normalisation": NormalisationKind.UNIFORM},
 }
 
@@ -78,7 +83,7 @@ def apply_mechanism(mechanism: Mechanism, base: AttentionSpec | None = None) -> 
     return replace(base, **changes)
 
 
-def with_embedding_size(spec: AttentionSpec, d_in: int) -> AttentionSpec:
+def with_block_embedding_size(spec: AttentionSpec, d_in: int) -> AttentionSpec:
     """Return the spec of a block with the given embedding size and the same output size."""
     parts = max(1, spec.heads) if spec.arrangement is HeadArrangement.STACKED else 1
     return replace(spec, d_in=d_in, d_out=d_in // parts)
@@ -86,7 +91,7 @@ def with_embedding_size(spec: AttentionSpec, d_in: int) -> AttentionSpec:
 
 def mechanism_of(spec: AttentionSpec) -> Mechanism:
     """Return the mechanism that a spec implements."""
-    if spec.has_block:
+    if spec.has_transformer_block:
         return Mechanism.BLOCK
     if spec.normalisation is NormalisationKind.UNIFORM:
         return Mechanism.AVERAGE

@@ -25,7 +25,7 @@ from visualizer.attention.spec import (
     DropoutMode,
     HeadArrangement,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     PositionKind,
     Projection,
@@ -67,9 +67,9 @@ class AttentionModule(nn.Module):
             limit = f"the context length of {self.context_length}"
             raise InputError("text", f"{x.shape[-2]} tokens exceed {limit}.")
         training = self.training and self.spec.dropout > 0
-        spec = replace(_cut_own_mask(self.spec, x.shape[-2]), mode=_MODES[training])
-        kept = self._draw_keep_mask(x) if training else None
-        return attend(spec, x, self._weights_by_name(), kept=kept)
+        spec = replace(_crop_custom_mask(self.spec, x.shape[-2]), mode=_MODES[training])
+        kept = self._sample_keep_mask(x) if training else None
+        return attend(spec, x, self._parameters_by_name(), kept=kept)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map inputs [..., token, d_in] to [..., token, d_out], with all heads concatenated."""
@@ -84,11 +84,13 @@ class AttentionModule(nn.Module):
         """
         spec, (tokens, size) = self.spec, x.shape[-2:]
         fits = size == spec.d_in and tokens <= (self.context_length or tokens)
-        if not (fits and _is_fusable(spec)):
+        if not (fits and _can_use_fused_attention(spec)):
             result: Tensor = self(x)
             return result
-        parameters = self._weights_by_name()
-        queries, keys, values = _project_input(spec, parameters, x)  # head token d_head
+        parameters = self._parameters_by_name()
+        queries, keys, values = _project_queries_keys_values(
+            spec, parameters, x
+        )  # head token d_head
         context = functional.scaled_dot_product_attention(
             queries,
             keys,
@@ -102,12 +104,12 @@ class AttentionModule(nn.Module):
             return concat
         return functional.linear(concat, parameters["out_proj.weight"], parameters["out_proj.bias"])
 
-    def _weights_by_name(self) -> dict[str, Tensor]:
+    def _parameters_by_name(self) -> dict[str, Tensor]:
         return dict(self.named_parameters())
 
-    def _draw_keep_mask(self, x: Tensor) -> Tensor:
+    def _sample_keep_mask(self, x: Tensor) -> Tensor:
         cells = (*x.shape[:-2], self.spec.heads, x.shape[-2], x.shape[-2])
-        return _draw_dropout_mask(cells, self.spec.dropout, x)  # head query key
+        return _sample_dropout_mask(cells, self.spec.dropout, x)  # head query key
 
 
 class SimplifiedSelfAttention(AttentionModule):
@@ -156,7 +158,7 @@ class CausalAttention(AttentionModule):
         spec = replace(base, d_in=d_in, d_out=d_out, dropout=dropout, bias=qkv_bias)
         super().__init__(spec, context_length)
         _add_projections(self, d_in, d_out, qkv_bias)
-        _add_mask(self, context_length)
+        _add_causal_mask(self, context_length)
 
 
 class MultiHeadAttentionWrapper(AttentionModule):
@@ -182,17 +184,17 @@ class MultiHeadAttentionWrapper(AttentionModule):
         ]
         self.heads = nn.ModuleList(heads)
 
-    def _weights_by_name(self) -> dict[str, Tensor]:
-        weights = super()._weights_by_name()
+    def _parameters_by_name(self) -> dict[str, Tensor]:
+        weights = super()._parameters_by_name()
         if self.spec.heads > 1:
             return weights
         return {name.removeprefix("heads.0."): weight for name, weight in weights.items()}
 
-    def _draw_keep_mask(self, x: Tensor) -> Tensor:
+    def _sample_keep_mask(self, x: Tensor) -> Tensor:
         # The book's heads run one after the other, so their dropout masks are drawn in this order.
         cells = (*x.shape[:-2], 1, x.shape[-2], x.shape[-2])
         return torch.cat(
-            [_draw_dropout_mask(cells, self.spec.dropout, x) for _ in self.heads], dim=-3
+            [_sample_dropout_mask(cells, self.spec.dropout, x) for _ in self.heads], dim=-3
         )
 
 
@@ -228,7 +230,7 @@ class MultiHeadAttention(AttentionModule):
         )
         super().__init__(spec, context_length)
         _add_projections(self, d_in, d_out, qkv_bias)
-        _add_mask(self, context_length)
+        _add_causal_mask(self, context_length)
         if output_projection:
             self.out_proj = nn.Linear(d_out, d_out)
 
@@ -252,7 +254,7 @@ def _apply_loaded_mask(module: AttentionModule, incompatible: object) -> None:
     if torch.equal(forbidden, torch.ones_like(forbidden).triu(1)):
         module.spec = replace(module.spec, mask=MaskKind.CAUSAL, own_mask=None)
     else:
-        own = BooleanMatrix.of((~forbidden).cpu().numpy())
+        own = BooleanMatrix.from_array((~forbidden).cpu().numpy())
         module.spec = replace(module.spec, mask=MaskKind.OWN, own_mask=own)
 
 
@@ -260,28 +262,28 @@ def _is_mask(name: str) -> bool:
     return name.rpartition(".")[2] == "mask"
 
 
-def _cut_own_mask(spec: AttentionSpec, tokens: int) -> AttentionSpec:
+def _crop_custom_mask(spec: AttentionSpec, tokens: int) -> AttentionSpec:
     """Cut a custom mask to the number of tokens, as the book does."""
     own = spec.own_mask
     if own is None or own.rows == tokens:
         return spec
-    return replace(spec, own_mask=BooleanMatrix.of(own.array()[:tokens, :tokens]))
+    return replace(spec, own_mask=BooleanMatrix.from_array(own.to_array()[:tokens, :tokens]))
 
 
-def _is_fusable(spec: AttentionSpec) -> bool:
+def _can_use_fused_attention(spec: AttentionSpec) -> bool:
     """Return whether torch's fused attention can compute a spec with the same dropout."""
     return (
         (spec.arrangement is HeadArrangement.SPLIT or spec.heads == 1)
         and spec.normalisation is NormalisationKind.SOFTMAX
-        and spec.route is MaskRoute.BEFORE
+        and spec.route is MaskPlacement.BEFORE
         and spec.mask in {MaskKind.NONE, MaskKind.CAUSAL}
         and spec.position is PositionKind.NONE
-        and not spec.has_block
+        and not spec.has_transformer_block
         and not unfused_stages(spec)
     )
 
 
-def _project_input(
+def _project_queries_keys_values(
     spec: AttentionSpec, parameters: Mapping[str, Tensor], x: Tensor
 ) -> tuple[Tensor, ...]:
     """Compute queries, keys and values [..., head, token, d_head] in one matrix product."""
@@ -302,12 +304,12 @@ def _add_projections(module: nn.Module, d_in: int, d_out: int, bias: bool) -> No
         module.add_module(name, nn.Linear(d_in, d_out, bias=bias))
 
 
-def _add_mask(module: nn.Module, context_length: int) -> None:
+def _add_causal_mask(module: nn.Module, context_length: int) -> None:
     # The book's modules register their mask as a buffer, so their state_dict contains it.
     above = torch.triu(torch.ones(context_length, context_length), diagonal=1)
     module.register_buffer("mask", above)  # query key
 
 
-def _draw_dropout_mask(cells: tuple[int, ...], rate: float, like: Tensor) -> Tensor:
+def _sample_dropout_mask(cells: tuple[int, ...], rate: float, like: Tensor) -> Tensor:
     ones = torch.ones(cells, dtype=like.dtype, device=like.device)
     return functional.dropout(ones, rate) != 0

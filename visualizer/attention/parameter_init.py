@@ -21,7 +21,7 @@ from visualizer.attention.spec import (
     Projection,
 )
 from visualizer.attention.stages import parameter_names
-from visualizer.attention.token_embeddings import draw_positions
+from visualizer.attention.token_embeddings import sample_position_vectors
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import NumberMatrix
 
 
-def custom_tensor(
+def convert_custom_matrix(
     field: str, own: NumberMatrix, spec: AttentionSpec, device: torch.device
 ) -> torch.Tensor:
     """Convert the custom matrix in a field of a spec to a tensor of the spec's dtype."""
     dtype: torch.dtype = getattr(torch, spec.dtype)
-    tensor = torch.tensor(own.array(), dtype=dtype, device=device)
+    tensor = torch.tensor(own.to_array(), dtype=dtype, device=device)
     if tensor.isfinite().all():
         return tensor
     sentence = f"Some of the numbers are out of range for {spec.dtype}."
     raise InputError(field, sentence, (field, () if field == "own_weights" else None))
 
 
-def custom_parameters(spec: AttentionSpec, device: torch.device) -> dict[str, torch.Tensor]:
+def convert_custom_weights(spec: AttentionSpec, device: torch.device) -> dict[str, torch.Tensor]:
     """Convert custom weights to the layout of the parameters, reversing `join_head_weights`."""
     found: dict[str, torch.Tensor] = {}
     for own, matrix in spec.used_custom_weights:
@@ -50,7 +50,7 @@ def custom_parameters(spec: AttentionSpec, device: torch.device) -> dict[str, to
         layer = OWN_BIASES[own] if is_bias else OWN_LAYERS[own]
         of_layer = parameter_names(spec, layer)
         names = [name for name in of_layer if name.endswith(BIAS_SUFFIX) == is_bias]
-        parts = custom_tensor("own_weights", matrix, spec, device).chunk(len(names), dim=1)
+        parts = convert_custom_matrix("own_weights", matrix, spec, device).chunk(len(names), dim=1)
         is_raw = spec.projection is Projection.UNIFORM and layer in PROJECTION_LAYERS
         for name, part in zip(names, parts, strict=True):
             is_vector = is_bias or layer in NORM_LAYERS
@@ -92,19 +92,25 @@ def initialize_parameters(
     generator = torch.Generator().manual_seed(spec.seed)
     drawn: dict[str, torch.Tensor] = {}
     if spec.has_projection:
-        drawn |= _draw_projections(spec, generator)
+        drawn |= _initialize_projections(spec, generator)
     if spec.output_projection:
-        drawn |= _draw_linear("out_proj", spec.width, spec.width, True, generator)
-    if spec.has_block:
-        drawn |= _draw_block(spec, generator)
+        drawn |= _initialize_linear_layer(
+            "out_proj", spec.concatenated_head_width, spec.concatenated_head_width, True, generator
+        )
+    if spec.has_transformer_block:
+        drawn |= _initialize_block(spec, generator)
     if spec.position is PositionKind.LEARNED:
-        drawn["position.weight"] = torch.from_numpy(draw_positions(tokens, spec.d_in, spec.seed))
+        drawn["position.weight"] = torch.from_numpy(
+            sample_position_vectors(tokens, spec.d_in, spec.seed)
+        )
     dtype: torch.dtype = getattr(torch, spec.dtype)
     cast = {name: tensor.to(device, dtype) for name, tensor in drawn.items()}
-    return cast | custom_parameters(spec, device)
+    return cast | convert_custom_weights(spec, device)
 
 
-def _draw_projections(spec: AttentionSpec, generator: torch.Generator) -> dict[str, torch.Tensor]:
+def _initialize_projections(
+    spec: AttentionSpec, generator: torch.Generator
+) -> dict[str, torch.Tensor]:
     drawn: dict[str, torch.Tensor] = {}
     per_layer = [parameter_names(spec, layer) for layer in PROJECTION_LAYERS]
     count = len([name for name in per_layer[0] if not name.endswith(".bias")])
@@ -115,22 +121,22 @@ def _draw_projections(spec: AttentionSpec, generator: torch.Generator) -> dict[s
                 drawn[name] = torch.rand(spec.d_in, columns, generator=generator)
             else:
                 linear = name.removesuffix(".weight")
-                drawn |= _draw_linear(linear, spec.d_in, columns, spec.bias, generator)
+                drawn |= _initialize_linear_layer(linear, spec.d_in, columns, spec.bias, generator)
     return drawn
 
 
-def _draw_block(spec: AttentionSpec, generator: torch.Generator) -> dict[str, torch.Tensor]:
+def _initialize_block(spec: AttentionSpec, generator: torch.Generator) -> dict[str, torch.Tensor]:
     width, hidden = spec.d_in, spec.hidden_width
     norms = {
         f"{layer}.{kind}": torch.full((width,), float(kind == "weight"))
         for layer in NORM_LAYERS
         for kind in ("weight", "bias")
     }
-    widened = _draw_linear("linear1", width, hidden, True, generator)
-    return norms | widened | _draw_linear("linear2", hidden, width, True, generator)
+    widened = _initialize_linear_layer("linear1", width, hidden, True, generator)
+    return norms | widened | _initialize_linear_layer("linear2", hidden, width, True, generator)
 
 
-def _draw_linear(
+def _initialize_linear_layer(
     layer: str, columns: int, rows: int, bias: bool, generator: torch.Generator
 ) -> dict[str, torch.Tensor]:
     weight = torch.empty(rows, columns)

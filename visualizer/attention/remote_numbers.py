@@ -25,7 +25,7 @@ class NumbersPendingError(Exception):
     """Raised if numbers have not arrived yet and the thread must not wait for them."""
 
 
-def forbid_waiting() -> AbstractContextManager[None]:
+def forbid_waiting_for_numbers() -> AbstractContextManager[None]:
     """Within the context, raise `NumbersPendingError` for missing numbers instead of waiting."""
     return set_context_variable(_may_wait, False)
 
@@ -35,7 +35,7 @@ def may_wait() -> bool:
     return _may_wait.get()
 
 
-def notify_arrival(method: Callable[[], object]) -> None:
+def register_arrival_listener(method: Callable[[], object]) -> None:
     """Register a method to be called, on any thread, whenever missing numbers arrive.
 
     The method is called as long as its object exists.
@@ -43,7 +43,7 @@ def notify_arrival(method: Callable[[], object]) -> None:
     listeners.append(WeakMethod(method, listeners.remove))
 
 
-def report_arrival() -> None:
+def notify_arrival_listeners() -> None:
     """Call the registered methods after numbers have arrived; can be called on any thread."""
     for one in [*listeners]:
         if (method := one()) is not None:

@@ -35,7 +35,7 @@ class Role(StrEnum):
     __repr__ = str.__repr__
 
     @classmethod
-    def of(cls, name: str) -> Role | None:
+    def from_stage_name(cls, name: str) -> Role | None:
         """Return the role of a stage by its name, or None if the stage has no role."""
         return _BY_NAME.get(name)
 

@@ -19,8 +19,8 @@ from visualizer.attention import device as attention_device
 from visualizer.attention.attend import attend
 from visualizer.attention.captured_attention import MAX_TOKENS
 from visualizer.attention.masks import MASKED_SCORES, allowed
-from visualizer.attention.mechanisms import with_embedding_size
-from visualizer.attention.parameter_init import custom_tensor, initialize_parameters
+from visualizer.attention.mechanisms import with_block_embedding_size
+from visualizer.attention.parameter_init import convert_custom_matrix, initialize_parameters
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import (
     INPUT_FIELDS,
@@ -32,7 +32,7 @@ from visualizer.attention.spec import (
     NormalisationKind,
 )
 from visualizer.attention.spec_validation import check_spec
-from visualizer.attention.stages import Operation, estimate_bytes, matrix_bytes
+from visualizer.attention.stages import Operation, estimate_bytes, query_key_matrix_bytes
 from visualizer.attention.token_embeddings import PADDING_LABEL, embed_tokens
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import FIRST_TOKENS, InputError, is_out_of_memory
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.buffer_pool import BufferPool
     from visualizer.attention.captured_attention import CapturedAttention, ImagePatches
-    from visualizer.attention.model_reading import ModelReading
+    from visualizer.attention.model_forward_pass import ModelForwardPass
     from visualizer.attention.spec import NumberMatrix, Texts
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import LeadingIndex, Trace
@@ -77,7 +77,7 @@ def run_notices(trace: Trace) -> tuple[str, ...]:
 
 
 def _has_nan_weights(trace: Trace) -> bool:
-    normalised = trace.stage_of(Role.UNMASKED) or trace.stage_of(Role.WEIGHTS)
+    normalised = trace.stage_of_role(Role.UNMASKED) or trace.stage_of_role(Role.WEIGHTS)
     return normalised is not None and bool(trace.tensor(normalised.name).isnan().any())
 
 
@@ -103,7 +103,8 @@ def _overflow_notices(trace: Trace) -> list[str]:
     largest = torch.finfo(getattr(torch, spec.dtype)).max
     advice = " or a larger temperature" if spec.divisor < 1 else ""
     return [
-        f"Overflow: some {stage.nouns} are beyond the range of {spec.dtype} (±{largest:.2g}), and "
+        f"Overflow: some {stage.plural_number_noun} are beyond "
+        f"the range of {spec.dtype} (±{largest:.2g}), and "
         f"results computed from them may be NaN. Use smaller vectors or weights{advice}."
     ]
 
@@ -111,7 +112,7 @@ def _overflow_notices(trace: Trace) -> list[str]:
 def _can_overflow(trace: Trace) -> bool:
     vectors = [stage for stage in trace.stages if not {"query", "key"} <= {*stage.dims}]
     if not all(
-        trace.cached_stage(stage.name).cached_reduction("finite sum", _has_finite_sum)
+        trace.cached_stage_tensor(stage.name).cached_reduction("finite sum", _has_finite_sum)
         for stage in vectors
     ):
         return True
@@ -127,7 +128,7 @@ def _can_overflow(trace: Trace) -> bool:
 def _largest_norm_product(trace: Trace, stage: Stage) -> float:
     """Return the product of the largest norms among the vectors that a stage multiplies."""
     lengths = [
-        trace.cached_stage(name).cached_reduction("longest vector", _largest_norm)
+        trace.cached_stage_tensor(name).cached_reduction("longest vector", _largest_norm)
         for name in stage.reads
     ]
     return float(np.prod(lengths))
@@ -162,9 +163,9 @@ def _empty_row_notices(trace: Trace) -> list[str]:
     spec = trace.spec
     if spec.mask is not MaskKind.OWN:  # every other mask lets queries attend to themselves
         return []
-    attends = np.asarray(allowed(spec, trace.tokens).any(-1))  # query, or text 1 query
+    attends = np.asarray(allowed(spec, trace.query_count).any(-1))  # query, or text 1 query
     if spec.lengths:
-        is_real = np.arange(trace.tokens) < np.array(spec.lengths)[:, None]  # text query
+        is_real = np.arange(trace.query_count) < np.array(spec.lengths)[:, None]  # text query
         attends = attends[:, 0][is_real]
     count = attends.size - int(attends.sum())
     if not count:
@@ -201,7 +202,7 @@ class Run(Struct, frozen=True, eq=False):
         The captured attention that the trace was created from; None for a computed run.
     key_tokens : tuple of str
         Tokens of the keys, if they differ from the tokens of the queries.
-    reading : ModelReading or None
+    reading : ModelForwardPass or None
         Additional data from a model's forward pass; None if no model computed the run.
     weights_source : str
         Name of the custom weights' source; empty if they were entered or passed as arrays.
@@ -213,36 +214,36 @@ class Run(Struct, frozen=True, eq=False):
     notices: tuple[str, ...]
     captured: CapturedAttention | None = None
     key_tokens: tuple[str, ...] = ()
-    reading: ModelReading | None = None
+    reading: ModelForwardPass | None = None
     weights_source: str = ""
 
     __repr__ = brief_repr
 
-    def words(self, leading: LeadingIndex, axis: str = "query") -> tuple[str, ...]:
+    def axis_tokens(self, leading: LeadingIndex, axis: str = "query") -> tuple[str, ...]:
         """Return the tokens along an axis of the stages, at an index along the leading axes."""
         is_key = axis == "key" and self.key_tokens
         return self.key_tokens if is_key else self.texts[self.trace.axis_position("text", leading)]
 
-    def number(self, at: int, axis: str) -> int:
+    def token_number(self, at: int, axis: str) -> int:
         """Return the number of a token, counted from 1; in a continuation, queries are keys."""
         is_later = axis == "query" and self.is_continuation
         return at + 1 + (len(self.key_tokens) - len(self.texts[0]) if is_later else 0)
 
-    def labels(self, leading: LeadingIndex, axis: str = "query") -> tuple[str, ...]:
+    def token_labels(self, leading: LeadingIndex, axis: str = "query") -> tuple[str, ...]:
         """Return the tokens as `words` does or, for image patches, only their rows and columns."""
-        words = self.words(leading, axis)
+        words = self.axis_tokens(leading, axis)
         patches = self.patches
-        return (*words[: patches.first], *patches.labels) if patches else words
+        return (*words[: patches.first], *patches.patch_labels) if patches else words
 
     @property
     def max_full_matrix_tokens(self) -> int:
         """Approximate number of tokens up to which this run's matrices would be held in full."""
-        trace, (queries, keys) = self.trace, self.trace.sides
+        trace, (queries, keys) = self.trace, self.trace.query_key_counts
         if self.reading:  # for models, only the weights are counted
-            item = trace.cached_stage(trace.attention).dtype.itemsize
-            size = item * math.prod(trace.shape(trace.attention))
+            item = trace.cached_stage_tensor(trace.attention_stage_name).dtype.itemsize
+            size = item * math.prod(trace.shape(trace.attention_stage_name))
         else:
-            size = matrix_bytes(trace.spec, queries, len(self.texts))
+            size = query_key_matrix_bytes(trace.spec, queries, len(self.texts))
         held = MAX_FULL_MATRIX_BYTES if size > MAX_FULL_MATRIX_BYTES else MIN_BLOCKWISE_BYTES
         return math.isqrt(held * queries * keys // size)
 
@@ -257,7 +258,7 @@ class Run(Struct, frozen=True, eq=False):
         return self.captured is not None and self.captured.is_continuation
 
     @property
-    def compared_texts(self) -> Texts:
+    def key_texts(self) -> Texts:
         """Tokens of the keys, which end with the queries; empty if they are from another text."""
         if self.is_continuation:
             return (self.key_tokens,)
@@ -269,22 +270,22 @@ class Run(Struct, frozen=True, eq=False):
         return self.captured.patches if self.captured else None
 
     @property
-    def source(self) -> str:
+    def source_display_name(self) -> str:
         """Display name of the source of captured numbers, or an empty string for a module."""
         return self.captured.display_name if self.captured else ""
 
     @property
-    def source_file(self) -> str:
+    def source_full_name(self) -> str:
         """Full name of the source, which may contain any characters."""
         return self.captured.name if self.captured else ""
 
     @property
-    def size(self) -> str:
+    def size_text(self) -> str:
         """Text with the numbers of layers, heads, queries and keys of captured attention."""
-        return self.captured.size if self.captured else ""
+        return self.captured.size_text if self.captured else ""
 
 
-def set_thread_count(texts: Texts, spec: AttentionSpec) -> None:
+def set_torch_thread_count(texts: Texts, spec: AttentionSpec) -> None:
     """Set torch's number of threads for this thread, leaving one core for the window.
 
     Small computations use one thread, because waking other threads takes longer than the work.
@@ -346,7 +347,7 @@ def run(
 def should_compute_blockwise(texts: Texts, spec: AttentionSpec, device: Device) -> bool:
     """Return whether query–key matrices are too large to hold or faster to compute in blocks."""
     count, tokens = len(texts), len(texts[0])
-    size = matrix_bytes(spec, tokens, count)
+    size = query_key_matrix_bytes(spec, tokens, count)
     if not MIN_BLOCKWISE_BYTES < size <= MAX_FULL_MATRIX_BYTES:
         return size > MAX_FULL_MATRIX_BYTES
     return estimate_bytes(spec, tokens, count) > usable_bytes(device)
@@ -357,10 +358,10 @@ def usable_bytes(device: Device) -> float:
     return USABLE_MEMORY_SHARE * attention_device.free_device_bytes(device)
 
 
-def _min_bytes(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
+def _required_bytes(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
     """Return how many bytes a computation needs, in blocks if these are allowed."""
     whole = estimate_bytes(spec, tokens, texts)
-    if matrix_bytes(spec, tokens, texts) <= MIN_BLOCKWISE_BYTES:
+    if query_key_matrix_bytes(spec, tokens, texts) <= MIN_BLOCKWISE_BYTES:
         return whole
     return min(whole, estimate_bytes(spec, tokens, texts, by_blocks=True))
 
@@ -384,11 +385,11 @@ def pad_texts(texts: Texts, spec: AttentionSpec) -> tuple[Texts, AttentionSpec]:
     spec = replace(spec, lengths=() if len(set(lengths)) == 1 else lengths)
     check_spec(spec)
     if spec.own_input:
-        _check_own_input(spec.own_input, len(texts), longest, spec.d_in)
+        _check_custom_input(spec.own_input, len(texts), longest, spec.d_in)
     return filled, spec
 
 
-def _check_own_input(own: NumberMatrix, texts: int, tokens: int, d_in: int) -> None:
+def _check_custom_input(own: NumberMatrix, texts: int, tokens: int, d_in: int) -> None:
     sentence = ""
     if texts > 1:
         sentence = f"The custom vectors are for one text, but there are {texts:,} texts."
@@ -419,7 +420,7 @@ def _compute_trace(
         if pool is None:
             raise _too_large_error(texts, spec, usable_bytes(device)) from error
     # Only now are the error and the stages that it references freed and returned to the pool.
-    pool.release()
+    pool.release_free_blocks()
     return _compute_trace(texts, spec, device, previous, None)
 
 
@@ -428,7 +429,7 @@ def _ensure_memory(needed: int, device: Device, pool: BufferPool | None) -> None
         return
     if pool is None or not pool.free_bytes:
         raise MemoryError
-    pool.release()
+    pool.release_free_blocks()
     _ensure_memory(needed, device, pool)
 
 
@@ -445,21 +446,21 @@ def compute_stages(
     target = torch.device(device)
     old = previous.trace if previous and _is_on_device(previous, target) else None
     is_same_text = previous is not None and previous.texts == texts
-    if old and is_same_text and _are_equal(INPUT_FIELDS, spec, old.spec):
+    if old and is_same_text and _are_fields_equal(INPUT_FIELDS, spec, old.spec):
         given = old.tensor(old.names[0])
     else:
-        given = _given_vectors(texts, spec, target)
+        given = _create_input_vectors(texts, spec, target)
     tokens = given.shape[-2]
-    if old and tokens == old.tokens and _are_equal(WEIGHT_FIELDS, spec, old.spec):
+    if old and tokens == old.query_count and _are_fields_equal(WEIGHT_FIELDS, spec, old.spec):
         parameters = old.parameters
     else:
         parameters = initialize_parameters(spec, tokens, target)
     return attend(spec, given, parameters, reuse=old, pool=pool, by_blocks=by_blocks)
 
 
-def _given_vectors(texts: Texts, spec: AttentionSpec, target: torch.device) -> torch.Tensor:
+def _create_input_vectors(texts: Texts, spec: AttentionSpec, target: torch.device) -> torch.Tensor:
     if spec.own_input:
-        return custom_tensor("own_input", spec.own_input, spec, target)  # token d_in
+        return convert_custom_matrix("own_input", spec.own_input, spec, target)  # token d_in
     vectors = np.stack(
         [embed_tokens(text, spec.d_in, spec.seed) for text in texts]
     )  # text token d_in
@@ -474,7 +475,7 @@ def _is_on_device(run: Run, target: torch.device) -> bool:
     return trace.has_module and trace.tensor(trace.names[0]).device.type == target.type
 
 
-def _are_equal(fields: Iterable[str], spec: AttentionSpec, other: AttentionSpec) -> bool:
+def _are_fields_equal(fields: Iterable[str], spec: AttentionSpec, other: AttentionSpec) -> bool:
     return all(getattr(spec, field) == getattr(other, field) for field in fields)
 
 
@@ -482,9 +483,9 @@ def _too_large_error(texts: Texts, spec: AttentionSpec, free: float) -> InputErr
     """Return an error that names the size that is too large by itself or, if none is, the text."""
     count, tokens = len(texts), len(texts[0])
     room = f"only {format_gib(free)} is available."
-    token_bytes = _min_bytes(replace(spec, lengths=()), 1)
+    token_bytes = _required_bytes(replace(spec, lengths=()), 1)
     if token_bytes > free:
-        field, size = _largest_size(spec)
+        field, size = _field_of_largest_size(spec)
         less = "fewer heads" if field == "heads" else "a smaller size"
         sentence = f"With {size}, one token needs {format_gib(token_bytes)}, but {room} Use {less}."
         fitting_size = _largest_fitting_size(spec, field, tokens, count, free)
@@ -498,19 +499,19 @@ def _too_large_error(texts: Texts, spec: AttentionSpec, free: float) -> InputErr
     fitting = (
         f"About {fits:,} tokens{' per text' * (count > 1)} fit." if fits else "Use fewer texts."
     )
-    needed = format_gib(_min_bytes(spec, tokens, count))
+    needed = format_gib(_required_bytes(spec, tokens, count))
     sentence = f"{asked} need {needed}, but {room} {fitting}"
     return InputError("text", sentence, (FIRST_TOKENS, fits) if fits else None)
 
 
-def _largest_size(spec: AttentionSpec) -> tuple[str, str]:
+def _field_of_largest_size(spec: AttentionSpec) -> tuple[str, str]:
     """Return the field of the size that needs the most memory, and a phrase with its value."""
     sizes = {"d_in": (spec.d_in, f"the embedding size {spec.d_in:,}")}
     if spec.has_projection:
         sizes["d_out"] = (spec.d_out, f"the output size {spec.d_out:,}")
     if spec.arrangement is HeadArrangement.STACKED:
         sizes["heads"] = (spec.heads, f"{spec.heads:,} heads")
-    if spec.has_block and spec.d_ff:
+    if spec.has_transformer_block and spec.d_ff:
         sizes["d_ff"] = (spec.d_ff, f"the feed-forward size {spec.d_ff:,}")
     field = max(sizes, key=lambda field: sizes[field][0])
     return field, sizes[field][1]
@@ -522,13 +523,13 @@ def _largest_fitting_size(
     """Return the largest value of a size with which the texts, or one token, fit, or 0."""
     is_split = spec.arrangement is HeadArrangement.SPLIT
     shared = {"d_out" if spec.has_projection else "d_in"} if is_split else set()
-    shared |= {"d_in"} if spec.has_block else set()
+    shared |= {"d_in"} if spec.has_transformer_block else set()
     part, unpadded = spec.heads if field in shared else 1, replace(spec, lengths=())
     for asked in ((tokens, texts), (1, 1)):
         fitting = bisect_right(
             range(1, getattr(spec, field) // part + 1),
             free,
-            key=lambda size: _min_bytes(_with_size(unpadded, field, size * part), *asked),
+            key=lambda size: _required_bytes(_with_size(unpadded, field, size * part), *asked),
         )
         if fitting:
             return fitting * part
@@ -536,14 +537,14 @@ def _largest_fitting_size(
 
 
 def _with_size(spec: AttentionSpec, field: str, size: int) -> AttentionSpec:
-    if field == "d_in" and spec.has_block:
-        return with_embedding_size(spec, size)
+    if field == "d_in" and spec.has_transformer_block:
+        return with_block_embedding_size(spec, size)
     return replace(spec, **{field: size})
 
 
 def _largest_fitting_tokens(spec: AttentionSpec, tokens: int, texts: int, free: float) -> int:
     return bisect_right(
-        range(1, tokens + 1), free, key=lambda count: _min_bytes(spec, count, texts)
+        range(1, tokens + 1), free, key=lambda count: _required_bytes(spec, count, texts)
     )
 
 

@@ -30,11 +30,11 @@ def captured_header(run: Run) -> CapturedAttention | None:
 def attach_numbers(captured: CapturedAttention | None, run: Run) -> CapturedAttention | None:
     """Return captured attention with its numbers, which are read from its run if necessary."""
     if captured is not None and not captured.numbers and captured == run.captured:
-        return captured_numbers(run)
+        return captured_attention_with_numbers(run)
     return captured
 
 
-def mark_patches(run: Run, patches: ImagePatches) -> Run:
+def with_image_patches(run: Run, patches: ImagePatches) -> Run:
     """Return a run with its tokens marked as the patches of an image."""
     assert run.captured is not None
     return replace(run, captured=replace(run.captured, patches=patches))
@@ -43,10 +43,10 @@ def mark_patches(run: Run, patches: ImagePatches) -> Run:
 def are_numbers_local(run: Run) -> bool:
     """Return whether all stages of a run are on this machine."""
     trace = run.trace
-    return all(trace.cached_stage(name).is_in_memory for name in trace.names)
+    return all(trace.cached_stage_tensor(name).is_in_memory for name in trace.names)
 
 
-def captured_layer(run: Run, layer: int) -> CapturedAttention | None:
+def captured_attention_of_layer(run: Run, layer: int) -> CapturedAttention | None:
     """Return the captured attention in one layer of a run, or None if it is on another machine.
 
     Parameters
@@ -57,7 +57,7 @@ def captured_layer(run: Run, layer: int) -> CapturedAttention | None:
     """
     if not are_numbers_local(run):
         return None
-    found = captured_numbers(run, [layer])
+    found = captured_attention_with_numbers(run, [layer])
     if found is None:
         return None
     if run.captured is not None and run.captured.layers > 1:
@@ -65,7 +65,9 @@ def captured_layer(run: Run, layer: int) -> CapturedAttention | None:
     return found
 
 
-def captured_numbers(run: Run, layers: Sequence[int] | None = None) -> CapturedAttention | None:
+def captured_attention_with_numbers(
+    run: Run, layers: Sequence[int] | None = None
+) -> CapturedAttention | None:
     """Return the captured attention of a run with its numbers.
 
     Returns None if the run has no captured attention or is computed block by block. Stages that are
@@ -86,7 +88,7 @@ def captured_numbers(run: Run, layers: Sequence[int] | None = None) -> CapturedA
     def read(name: str) -> list[np.ndarray]:
         return [trace.read(name, (layer,) if trace.axes else ()) for layer in some]
 
-    numbers = _join_bytes(read(trace.attention))
+    numbers = _join_bytes(read(trace.attention_stage_name))
     made = replace(captured, layers=len(some), numbers=numbers, vectors=None)
     vectors = captured.vectors
     if vectors is None or Role.QUERIES not in trace:
@@ -100,7 +102,7 @@ def captured_numbers(run: Run, layers: Sequence[int] | None = None) -> CapturedA
         else None
     )
     vectors = replace(
-        _select_layers(vectors, some),
+        _captured_vectors_of_layers(vectors, some),
         queries=_join_bytes(read(Role.QUERIES)),
         keys=_join_bytes(read(Role.KEYS)),
         values=_join_bytes(read(Role.VALUES)),
@@ -110,7 +112,7 @@ def captured_numbers(run: Run, layers: Sequence[int] | None = None) -> CapturedA
     return replace(made, vectors=vectors)
 
 
-def _select_layers(vectors: CapturedVectors, layers: Sequence[int]) -> CapturedVectors:
+def _captured_vectors_of_layers(vectors: CapturedVectors, layers: Sequence[int]) -> CapturedVectors:
     """Return vectors with the masks and the cut cells of only the given layers."""
     indices = {layer: at for at, layer in enumerate(layers)}
     cut = ((indices[layer], *cell) for layer, *cell in vectors.cut if layer in indices)

@@ -21,7 +21,7 @@ from visualizer.attention.mechanisms import (
     Mechanism,
     apply_mechanism,
     mechanism_of,
-    with_embedding_size,
+    with_block_embedding_size,
 )
 from visualizer.attention.spec import (
     FEED_FORWARD_FACTOR,
@@ -30,18 +30,18 @@ from visualizer.attention.spec import (
     VECTOR_POSITIONS,
     Activation,
     AttentionSpec,
-    BlockKind,
     Device,
     DropoutMode,
     Dtype,
     HeadArrangement,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     PositionKind,
     Projection,
     ScaleKind,
     SettingChoice,
+    TransformerBlockKind,
 )
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class InvalidValueError(ValueError):
         super().__init__(requirement)
         self.requirement, self.suggestion = requirement, suggestion
 
-    def sentence(self, subject: str, value: str) -> str:
+    def format_message(self, subject: str, value: str) -> str:
         """Return the message for a subject, such as ``mask``, and the value as displayed."""
         meant = f" Did you mean {self.suggestion}?" if self.suggestion else ""
         return f"{subject} {self.requirement}. It is {value}.{meant}"
@@ -157,15 +157,17 @@ class SettingCondition(Struct, frozen=True):
                 is_met = value in (None, ())
         return is_met or (self.alternative is not None and self.alternative.is_met(values))
 
-    def violation(self, wording: Wording) -> str:
+    def describe_violation(self, wording: Wording) -> str:
         """Describe a violation of the condition, such as ``without --mask window``."""
         if self.words:
             return self.words
         is_negative = self.operator in {ConditionOperator.IS_NOT, ConditionOperator.ABSENT}
-        said = f"{'with' if is_negative else 'without'} {self._word_setting(wording)}"
-        return said + (f" or {self.alternative._word_setting(wording)}" if self.alternative else "")
+        said = f"{'with' if is_negative else 'without'} {self._format_setting(wording)}"
+        return said + (
+            f" or {self.alternative._format_setting(wording)}" if self.alternative else ""
+        )
 
-    def _word_setting(self, wording: Wording) -> str:
+    def _format_setting(self, wording: Wording) -> str:
         if self.operator is ConditionOperator.ABOVE:
             return f"{wording(self.setting, None)} above {self.values[0]}"
         value = self.values[0] if self.values else None
@@ -299,13 +301,13 @@ class Setting(Struct, frozen=True):
             return f"must be {self.requirement}"
         return "must be finite" if is_real and math.isinf(value) else ""
 
-    def range_problem(self, value: float) -> str:
+    def range_error_message(self, value: float) -> str:
         """Return a sentence about a number outside the valid range, or an empty string."""
         violation = self.range_violation(value)
         noun = self.noun or self.label.lower()
         return f"The {noun} {violation}. It is {format_number(value)}." if violation else ""
 
-    def nearest(self, value: float) -> float:
+    def suggest_valid_number(self, value: float) -> float:
         """Return a valid number to suggest instead of an invalid one."""
         if self.fallback is not None:
             return self.fallback
@@ -314,7 +316,7 @@ class Setting(Struct, frozen=True):
         assert self.maximum is not None
         return self.maximum
 
-    def read(self, value: object) -> Any:
+    def convert_value(self, value: object) -> Any:
         """Convert a value from Python or from a file to the type of the setting.
 
         The range is not checked, because a spec may be invalid while the user edits it.
@@ -326,7 +328,7 @@ class Setting(Struct, frozen=True):
         """
         is_number = not isinstance(value, bool)
         if self.kind is SettingKind.CHOICE:
-            return self._read_choice(value)
+            return self._convert_choice(value)
         if self.kind is SettingKind.SWITCH:
             if type(value).__name__ not in {"bool", "bool_"}:  # "bool_" is NumPy's
                 raise InvalidValueError("must be true or false")
@@ -343,7 +345,7 @@ class Setting(Struct, frozen=True):
         except OverflowError:
             return math.inf if number > 0 else -math.inf
 
-    def _read_choice(self, value: object) -> Any:
+    def _convert_choice(self, value: object) -> Any:
         return find_choice([each for each, _ in self.choices], value)
 
     def parse(self, text: str) -> Any:
@@ -355,7 +357,7 @@ class Setting(Struct, frozen=True):
             If the text is not a valid value.
         """
         if self.kind is SettingKind.CHOICE:
-            return self._read_choice(text)
+            return self._convert_choice(text)
         is_whole = self.kind in _WHOLE
         try:
             value = int(text) if is_whole else float(text)
@@ -400,7 +402,7 @@ _POSITIONS_ACT = (
 _DROPS = above("dropout", 0, given("own_kept"))
 
 
-def _choices_of(kind: type[SettingChoice]) -> tuple[tuple[SettingChoice, str], ...]:
+def _choices_of_kind(kind: type[SettingChoice]) -> tuple[tuple[SettingChoice, str], ...]:
     return tuple((choice, choice.label) for choice in kind)
 
 
@@ -427,12 +429,12 @@ SETTINGS: tuple[Setting, ...] = (
             top=0.9, noun="dropout rate", minimum=0, below=1, fallback=0.5,
             where=(HAS_WEIGHTS,), group=SettingGroup.DROPOUT),
     Setting("device", "Device", SettingKind.CHOICE,
-            "Device to compute on; by default, a GPU if one is available", _choices_of(Device),
+            "Device to compute on; by default, a GPU if one is available", _choices_of_kind(Device),
             group=SettingGroup.NUMBERS),
 
     Setting("mode", "Dropout acts", SettingKind.CHOICE,
             "Training mode, which applies dropout, or evaluation mode, which does not",
-            _choices_of(DropoutMode), where=(HAS_WEIGHTS, _DROPS), group=SettingGroup.DROPOUT),
+            _choices_of_kind(DropoutMode), where=(HAS_WEIGHTS, _DROPS), group=SettingGroup.DROPOUT),
     Setting("dropout_seed", "Dropout seed", SettingKind.SEED,
             "Random seed for dropout", minimum=0, maximum=MAX_SEED, fallback=0,
             where=(HAS_WEIGHTS, above("dropout", 0), when("mode", DropoutMode.TRAIN),
@@ -450,13 +452,14 @@ SETTINGS: tuple[Setting, ...] = (
             where=(given("used_custom_weights", "with a module that lacks these weights"),),
             group=SettingGroup.NUMBERS),
     Setting("projection", "Projection", SettingKind.CHOICE,
-            "How queries, keys and values are computed from the input", _choices_of(Projection)),
+            "How queries, keys and values are computed from the input",
+            _choices_of_kind(Projection)),
     Setting("bias", "Bias in Q, K, V", SettingKind.SWITCH,
             "Add a bias to the query, key and value layers (qkv_bias)",
             where=(when("projection", Projection.LINEAR),)),
     Setting("arrangement", "Heads are", SettingKind.CHOICE,
             "Split heads share the output size; each stacked head has the full size",
-            _choices_of(HeadArrangement), where=(above("heads", 1),)),
+            _choices_of_kind(HeadArrangement), where=(above("heads", 1),)),
     Setting("key_value_heads", "Key-value heads", SettingKind.COUNT,
             "Number of heads for keys and values, each shared by a group of query heads; "
             "0 for one per query head", top=12, zero_label="All",
@@ -467,21 +470,21 @@ SETTINGS: tuple[Setting, ...] = (
             "Combine the heads with a final linear layer (W_O)"),
     Setting("block", "Block", SettingKind.CHOICE,
             "Attention only, or a transformer block with norms, residual stream and feed-forward",
-            _choices_of(BlockKind)),
+            _choices_of_kind(TransformerBlockKind)),
     Setting("d_ff", "Feed-forward size", SettingKind.COUNT,
             "Hidden size of the block’s feed-forward network (d_ff); "
             f"0 for {FEED_FORWARD_FACTOR} times the embedding size", top=256,
             zero_label=f"{FEED_FORWARD_FACTOR} ×", minimum=0, maximum=MAX_VALUES["d_ff"],
-            where=(when("block", BlockKind.PRE_NORM),)),
+            where=(when("block", TransformerBlockKind.PRE_NORM),)),
     Setting("activation", "Activation", SettingKind.CHOICE,
-            "Activation function of the block’s feed-forward network", _choices_of(Activation),
-            where=(when("block", BlockKind.PRE_NORM),)),
+            "Activation function of the block’s feed-forward network", _choices_of_kind(Activation),
+            where=(when("block", TransformerBlockKind.PRE_NORM),)),
     Setting("position", "Positions", SettingKind.CHOICE,
             "Positional encoding: vectors added to the embedding, or positions applied within "
             "attention",
-            _choices_of(PositionKind), where=_POSITIONS_ACT, caption="{} positions"),
+            _choices_of_kind(PositionKind), where=_POSITIONS_ACT, caption="{} positions"),
     Setting("scale", "Scale", SettingKind.CHOICE,
-            "Divisor of the scores: the square root of a size", _choices_of(ScaleKind),
+            "Divisor of the scores: the square root of a size", _choices_of_kind(ScaleKind),
             where=(HAS_SCORES, HAS_WEIGHTS), group=SettingGroup.SCORES),
     Setting("temperature", "Temperature", SettingKind.NUMBER,
             "Additional divisor of the scores; values below 1 sharpen the weights, and values "
@@ -489,10 +492,10 @@ SETTINGS: tuple[Setting, ...] = (
             above=0, fallback=1.0, where=(HAS_SCORES, HAS_WEIGHTS),
             group=SettingGroup.SCORES, caption="temperature {}"),
     Setting("normalisation", "Normalization", SettingKind.CHOICE,
-            "How a row of scores becomes a row of weights", _choices_of(NormalisationKind),
+            "How a row of scores becomes a row of weights", _choices_of_kind(NormalisationKind),
             group=SettingGroup.SCORES, caption="normalization: {}"),
     Setting("mask", "Mask", SettingKind.CHOICE, "Which keys a query may attend to",
-            _choices_of(MaskKind), group=SettingGroup.MASK),
+            _choices_of_kind(MaskKind), group=SettingGroup.MASK),
     Setting("window", "Window", SettingKind.COUNT,
             "Number of tokens that each query attends to: the query itself and the tokens just "
             "before it",
@@ -504,10 +507,11 @@ SETTINGS: tuple[Setting, ...] = (
             where=(when("mask", MaskKind.OWN),), group=SettingGroup.MASK),
     Setting("route", "Mask acts", SettingKind.CHOICE,
             "Whether the mask is applied to the scores before normalization or to the weights "
-            "after it", _choices_of(MaskRoute),
+            "after it", _choices_of_kind(MaskPlacement),
             where=(unless("mask", MaskKind.NONE), HAS_WEIGHTS), group=SettingGroup.MASK),
     Setting("dtype", "Precision", SettingKind.CHOICE,
-            "Floating-point type of all numbers", _choices_of(Dtype), group=SettingGroup.NUMBERS),
+            "Floating-point type of all numbers", _choices_of_kind(Dtype),
+            group=SettingGroup.NUMBERS),
 )
 """The settings, in the order of their controls."""
 
@@ -538,8 +542,8 @@ def with_setting(spec: AttentionSpec, name: str, value: Any) -> AttentionSpec:
         return apply_mechanism(Mechanism(value), spec)
     if name == "causal":
         return replace(spec, mask=MaskKind.CAUSAL if value else MaskKind.NONE)
-    if name == "d_in" and spec.has_block:
-        return with_embedding_size(spec, value)
+    if name == "d_in" and spec.has_transformer_block:
+        return with_block_embedding_size(spec, value)
     return replace(spec, **{name: value})
 
 
@@ -547,7 +551,7 @@ def no_effect_reason(spec: AttentionSpec, name: str, wording: Wording) -> str:
     """Return the reason why a setting has no effect on a spec, or an empty string if it has one."""
     unmet = SETTINGS_BY_NAME[name].first_unmet_condition(spec)
     return (
-        f"{wording(name, None)} has no effect {unmet.violation(wording)}. "
+        f"{wording(name, None)} has no effect {unmet.describe_violation(wording)}. "
         f"Remove {wording(name, None)}."
         if unmet
         else ""

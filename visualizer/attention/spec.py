@@ -102,7 +102,7 @@ VECTOR_POSITIONS = (PositionKind.LEARNED, PositionKind.SINUSOIDAL)
 """Positional encodings that add vectors to the embedding; others act on queries, keys or scores."""
 
 
-class BlockKind(SettingChoice):
+class TransformerBlockKind(SettingChoice):
     """Layers around the attention: none, or the other layers of a pre-norm transformer block."""
 
     NONE = "none", "None: attention only"
@@ -143,7 +143,7 @@ class MaskKind(SettingChoice):
     OWN = "own", "Custom matrix"
 
 
-class MaskRoute(SettingChoice):
+class MaskPlacement(SettingChoice):
     """Whether the mask sets scores to −∞ before normalization or weights to 0 after it."""
 
     BEFORE = "before", "−∞ before normalizing"
@@ -184,7 +184,7 @@ class BooleanMatrix(Struct, frozen=True):
     __repr__ = brief_repr
 
     @classmethod
-    def of(cls, array: np.ndarray) -> BooleanMatrix:
+    def from_array(cls, array: np.ndarray) -> BooleanMatrix:
         """Pack a boolean array [rows, columns]."""
         rows, columns = array.shape
         return cls(rows, columns, np.packbits(np.asarray(array, dtype=bool)).tobytes())
@@ -194,7 +194,7 @@ class BooleanMatrix(Struct, frozen=True):
         """Whether all cells are true."""
         return int.from_bytes(self.bits).bit_count() == self.rows * self.columns
 
-    def array(self) -> np.ndarray:
+    def to_array(self) -> np.ndarray:
         """Unpack to a boolean array [rows, columns]."""
         cells = np.unpackbits(np.frombuffer(self.bits, np.uint8), count=self.rows * self.columns)
         return cells.reshape(self.rows, self.columns).astype(bool)
@@ -210,12 +210,12 @@ class NumberMatrix(Struct, frozen=True):
     __repr__ = brief_repr
 
     @classmethod
-    def of(cls, array: np.ndarray) -> NumberMatrix:
+    def from_array(cls, array: np.ndarray) -> NumberMatrix:
         """Create a matrix from an array [rows, columns] of any numeric type."""
         rows, columns = array.shape
         return cls(rows, columns, np.ascontiguousarray(array, dtype="<f8").tobytes())
 
-    def array(self) -> np.ndarray:
+    def to_array(self) -> np.ndarray:
         """Return the numbers as a read-only array [rows, columns]."""
         return np.frombuffer(self.numbers, dtype="<f8").reshape(self.rows, self.columns)
 
@@ -254,7 +254,7 @@ class AttentionSpec(Struct, frozen=True):
         shape [d_in, width], with all heads concatenated, so that queries are ``x @ W``. W_output is
         [width, width], a block's linear layers are [in, out] and its norms are [1, d_in]. The
         biases named in `OWN_BIASES` are [1, width].
-    block : BlockKind
+    block : TransformerBlockKind
         A pre-norm block computes y = x + out_proj(heads(ln1(x))) and then
         y + linear2(activation(linear1(ln2(y)))). Its width is d_in. Without `output_projection`,
         the concatenated heads are added directly.
@@ -281,7 +281,7 @@ class AttentionSpec(Struct, frozen=True):
     mask: MaskKind = MaskKind.CAUSAL
     window: int = 3
     own_mask: BooleanMatrix | None = None
-    route: MaskRoute = MaskRoute.BEFORE
+    route: MaskPlacement = MaskPlacement.BEFORE
     dropout: float = 0.0
     dropout_seed: int = 0
     own_kept: BooleanMatrix | None = None
@@ -291,7 +291,7 @@ class AttentionSpec(Struct, frozen=True):
     own_weights: tuple[tuple[str, NumberMatrix], ...] = ()
     dtype: Dtype = Dtype.FLOAT32
     device: Device = Device.AUTO
-    block: BlockKind = BlockKind.NONE
+    block: TransformerBlockKind = TransformerBlockKind.NONE
     d_ff: int = 0
     activation: Activation = Activation.RELU
     lengths: tuple[int, ...] = ()
@@ -306,7 +306,7 @@ class AttentionSpec(Struct, frozen=True):
         return total // max(1, self.heads) if self.arrangement is HeadArrangement.SPLIT else total
 
     @property
-    def width(self) -> int:
+    def concatenated_head_width(self) -> int:
         """Number of columns of the concatenated heads."""
         return self.heads * self.d_head
 
@@ -321,19 +321,19 @@ class AttentionSpec(Struct, frozen=True):
         is_split = self.arrangement is HeadArrangement.SPLIT and self.has_projection
         return is_split and 0 < self.key_value_heads < self.heads
 
-    def layer_heads(self, layer: str) -> int:
+    def projection_head_count(self, layer: str) -> int:
         """Return the number of heads of a projection layer."""
         is_shared = self.has_grouped_heads and layer in KEY_VALUE_LAYERS
         return self.key_value_heads if is_shared else self.heads
 
-    def layer_head(self, layer: str, head: int) -> int:
+    def projection_head_index(self, layer: str, head: int) -> int:
         """Return the index of the head in a projection layer that a query head uses."""
-        return head * self.layer_heads(layer) // self.heads
+        return head * self.projection_head_count(layer) // self.heads
 
     @property
-    def has_block(self) -> bool:
+    def has_transformer_block(self) -> bool:
         """Whether the attention is part of a transformer block."""
-        return self.block is not BlockKind.NONE
+        return self.block is not TransformerBlockKind.NONE
 
     @property
     def hidden_width(self) -> int:
@@ -343,7 +343,7 @@ class AttentionSpec(Struct, frozen=True):
     @property
     def block_parameter_shapes(self) -> dict[str, tuple[int, ...]]:
         """Shapes of a block's weights and biases, by their names in a ``state_dict``."""
-        if not self.has_block:
+        if not self.has_transformer_block:
             return {}
         found: dict[str, tuple[int, ...]] = {}
         for layer in BLOCK_LAYERS:
@@ -388,18 +388,18 @@ class AttentionSpec(Struct, frozen=True):
         """Names of the spec's weights, as in `OWN_LAYERS`."""
         layers = PROJECTION_LAYERS if self.has_projection else ()
         output = ("W_output",) if self.output_projection else ()
-        return (*layers, *output, *(BLOCK_LAYERS if self.has_block else ()))
+        return (*layers, *output, *(BLOCK_LAYERS if self.has_transformer_block else ()))
 
     @property
     def weight_sizes(self) -> dict[str, tuple[int, int]]:
         """Numbers of rows and columns of each weight matrix; a norm has a single row."""
-        sizes = {"W_output": (self.width, self.width)}
-        if self.has_block:
+        sizes = {"W_output": (self.concatenated_head_width, self.concatenated_head_width)}
+        if self.has_transformer_block:
             sizes |= dict.fromkeys(NORM_LAYERS, (1, self.d_in))
             sizes["linear1"] = (self.d_in, self.hidden_width)
             sizes["linear2"] = (self.hidden_width, self.d_in)
         for layer in PROJECTION_LAYERS:
-            sizes[layer] = (self.d_in, self.layer_heads(layer) * self.d_head)
+            sizes[layer] = (self.d_in, self.projection_head_count(layer) * self.d_head)
         return {name: sizes[name] for name in self.weight_names}
 
     @property

@@ -18,7 +18,7 @@ from visualizer.attention.spec import (
     AttentionSpec,
     HeadArrangement,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     NumberMatrix,
     PositionKind,
@@ -37,8 +37,8 @@ def spec_problems(spec: AttentionSpec) -> tuple[Problem, ...]:
     ranges = _range_problems(spec)
     sizes = [problem for problem in ranges if problem.field in _SIZES] + _head_problems(spec)
     others = [problem for problem in ranges if problem.field not in _SIZES]
-    own = [] if sizes else _own_weight_problems(spec)
-    block = _block_problems(spec) if spec.has_block and not sizes else []
+    own = [] if sizes else _custom_matrix_problems(spec)
+    block = _block_problems(spec) if spec.has_transformer_block and not sizes else []
     sizes += [] if sizes else _group_problems(spec)
     rotary = [] if sizes else _rotary_problems(spec)
     return tuple(sizes + others + _mask_problems(spec) + own + block + rotary)
@@ -55,19 +55,19 @@ def _range_problems(spec: AttentionSpec) -> list[Problem]:
     found = []
     for setting in _SETTINGS_WITH_RANGE:
         value = getattr(spec, setting.name)
-        if sentence := setting.range_problem(value):
-            valid = setting.nearest(value)
+        if sentence := setting.range_error_message(value):
+            valid = setting.suggest_valid_number(value)
             if setting.name == "heads" and value > valid:
-                valid = _largest_divisor(spec, int(valid))
+                valid = _largest_valid_head_count(spec, int(valid))
             found.append(Problem(setting.name, sentence, (setting.name, valid)))
     return found
 
 
 def _block_problems(spec: AttentionSpec) -> list[Problem]:
-    if spec.width == spec.d_in:
+    if spec.concatenated_head_width == spec.d_in:
         return []
     sentence = "A block adds the output of attention to its input, so both must have the same "
-    sentence += f"size: {spec.d_in:,}, not {spec.width:,}."
+    sentence += f"size: {spec.d_in:,}, not {spec.concatenated_head_width:,}."
     parts = spec.heads if spec.arrangement is HeadArrangement.STACKED else 1
     if not spec.has_projection or spec.d_in % parts:
         return [Problem("arrangement", sentence, ("arrangement", HeadArrangement.SPLIT))]
@@ -80,37 +80,45 @@ def _rotary_problems(spec: AttentionSpec) -> list[Problem]:
         return []
     sentence = "Rotary positions rotate pairs of columns, so the head size must be even. "
     sentence += f"It is {spec.d_head:,}."
-    field = _divided_size(spec)
+    field = _field_of_divided_size(spec)
     parts = spec.heads if spec.arrangement is HeadArrangement.SPLIT else 1
     wider = (spec.d_head + 1) * parts
     is_fixed = bool(spec.own_weights) or (field == "d_in" and spec.own_input is not None)
     if is_fixed or wider > MAX_VALUES[field]:
         return [Problem("position", sentence, ("position", PositionKind.NONE))]
-    if spec.has_block and spec.d_in == spec.d_out:  # a block's output size changes with it
+    if (
+        spec.has_transformer_block and spec.d_in == spec.d_out
+    ):  # a block's output size changes with it
         field = "d_in"
     return [Problem("position", sentence, (field, wider))]
 
 
-def _divided_size(spec: AttentionSpec) -> str:
+def _field_of_divided_size(spec: AttentionSpec) -> str:
     return "d_out" if spec.has_projection else "d_in"
 
 
-def _largest_divisor(spec: AttentionSpec, most: int) -> int:
+def _largest_valid_head_count(spec: AttentionSpec, most: int) -> int:
     """Return the largest number of heads, up to ``most``, that divides the size."""
-    total = 0 if spec.arrangement is HeadArrangement.STACKED else getattr(spec, _divided_size(spec))
+    total = (
+        0
+        if spec.arrangement is HeadArrangement.STACKED
+        else getattr(spec, _field_of_divided_size(spec))
+    )
     return next(heads for heads in range(most, 0, -1) if total % heads == 0)
 
 
 def _head_problems(spec: AttentionSpec) -> list[Problem]:
-    field, heads = _divided_size(spec), spec.heads
-    if spec.has_block and spec.d_in == spec.d_out:  # a block's output size changes with it
+    field, heads = _field_of_divided_size(spec), spec.heads
+    if (
+        spec.has_transformer_block and spec.d_in == spec.d_out
+    ):  # a block's output size changes with it
         field = "d_in"
     total = getattr(spec, field)
     usable = 0 < total <= MAX_VALUES[field] and 0 < heads <= MAX_VALUES["heads"]
     if spec.arrangement is HeadArrangement.STACKED or not usable or total % heads == 0:
         return []
     size = "embedding size" if field == "d_in" else "output size"
-    below = _largest_divisor(spec, min(heads, total))
+    below = _largest_valid_head_count(spec, min(heads, total))
     near = range(heads + 1, min(total, MAX_VALUES["heads"]) + 1)
     above = next((more for more in near if total % more == 0), 0)
     nearest = f"{below} or {above} heads" if above else f"{below} head{'s' * (below > 1)}"
@@ -149,26 +157,28 @@ def _mask_problems(spec: AttentionSpec) -> list[Problem]:
     elif (
         spec.normalisation is NormalisationKind.SUM
         and spec.is_masked
-        and spec.route is MaskRoute.BEFORE
+        and spec.route is MaskPlacement.BEFORE
     ):
         sentence = "A row that contains −∞ has no finite sum to divide by. Mask after normalizing."
-        remedy = ("route", MaskRoute.AFTER_RENORMALISED)
+        remedy = ("route", MaskPlacement.AFTER_RENORMALISED)
         found.append(Problem("normalisation", sentence, remedy))
     return found
 
 
-def _own_weight_problems(spec: AttentionSpec) -> list[Problem]:
+def _custom_matrix_problems(spec: AttentionSpec) -> list[Problem]:
     found, given = [], spec.own_input
     if given and given.columns != spec.d_in:
         sentence = f"The vectors are {given.rows} × {given.columns}, but the embedding size is "
         found.append(Problem("own_input", f"{sentence}{spec.d_in}.", ("own_input", None)))
-    fitting = tuple(own for own in spec.own_weights if not _misfit_message(spec, *own))
+    fitting = tuple(own for own in spec.own_weights if not _size_mismatch_message(spec, *own))
     wrong = [own for own in spec.own_weights if own not in fitting][:1]
     remedy = ("own_weights", fitting)
-    return found + [Problem("own_weights", _misfit_message(spec, *own), remedy) for own in wrong]
+    return found + [
+        Problem("own_weights", _size_mismatch_message(spec, *own), remedy) for own in wrong
+    ]
 
 
-def _misfit_message(spec: AttentionSpec, name: str, own: NumberMatrix) -> str:
+def _size_mismatch_message(spec: AttentionSpec, name: str, own: NumberMatrix) -> str:
     """Return why custom weights have the wrong name or size, or an empty string if they do not."""
     if name not in OWN_LAYERS and name not in OWN_BIASES:
         return f"Unknown weights “{name}”. Use one of: {', '.join(OWN_LAYERS)}."

@@ -33,7 +33,7 @@ from visualizer.attention.stages import (
     parameter_names,
     shape,
 )
-from visualizer.attention.token_embeddings import compute_sinusoids
+from visualizer.attention.token_embeddings import compute_sinusoidal_positions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -51,13 +51,13 @@ class CellIndices(Struct, frozen=True, eq=False):
     keys: Tensor
 
 
-def _linear_bias(at: CellIndices) -> Tensor:
+def _alibi_bias(at: CellIndices) -> Tensor:
     slopes = torch.tensor(at.spec.alibi_slopes, dtype=at.dtype, device=at.keys.device)
     return slopes[at.heads] * -(at.queries - at.keys).abs()
 
 
 CELLWISE: dict[Operation, Callable[..., Tensor]] = {
-    Operation.LINEAR_BIAS: _linear_bias,
+    Operation.LINEAR_BIAS: _alibi_bias,
     Operation.ADD_SCORE_BIAS: lambda at, scores, bias: scores + bias,
 }
 """Operations that compute a cell from its indices and from the same cell in each input.
@@ -76,13 +76,13 @@ class StageInputs(Struct, frozen=True, eq=False):
     pool: BufferPool | None
 
     @property
-    def tokens(self) -> int:
+    def token_count(self) -> int:
         return self.given.shape[-2]
 
     @property
-    def cells(self) -> CellIndices:
+    def cell_indices(self) -> CellIndices:
         """Indices of all query–key cells."""
-        places = torch.arange(self.tokens, device=self.given.device)
+        places = torch.arange(self.token_count, device=self.given.device)
         heads = torch.arange(self.spec.heads, device=self.given.device)
         return CellIndices(
             self.spec, self.given.dtype, heads[:, None, None], places[:, None], places
@@ -92,32 +92,34 @@ class StageInputs(Struct, frozen=True, eq=False):
         """Return a buffer for the result of a stage, or None if torch has to allocate it."""
         if self.pool is None:
             return None
-        sizes = self.given.shape[:-2] + shape(self.spec, stage.dims, self.tokens)
-        return self.pool.empty(sizes, self.given)
+        sizes = self.given.shape[:-2] + shape(self.spec, stage.dims, self.token_count)
+        return self.pool.allocate_tensor(sizes, self.given)
 
-    def allowed(self, stage: Stage) -> Tensor:
-        cells = masks.allowed(self.spec, self.tokens, stage.name).copy()
+    def allowed_mask(self, stage: Stage) -> Tensor:
+        cells = masks.allowed(self.spec, self.token_count, stage.name).copy()
         return torch.from_numpy(cells).to(self.given.device)  # query key
 
     def rows_with_allowed_keys(self, stage: Stage) -> Tensor:
         """Return which queries have allowed keys, [query, 1], on the CPU to avoid a device sync."""
-        some = masks.allowed(self.spec, self.tokens, stage.name).any(-1, keepdims=True)
+        some = masks.allowed(self.spec, self.token_count, stage.name).any(-1, keepdims=True)
         return torch.from_numpy(some)
 
 
 def compute_stage(work: StageInputs, stage: Stage, read: Sequence[Tensor]) -> Tensor:
     """Compute a stage, or the given rows of a stage of vectors, from its inputs."""
     if cellwise := CELLWISE.get(stage.operation):
-        cells = cellwise(work.cells, *read)  # head query key
+        cells = cellwise(work.cell_indices, *read)  # head query key
         return cells.expand(work.given.shape[:-2] + cells.shape[-3:])
     return COMPUTATIONS[stage.operation](work, stage, *read)
 
 
-def _position_vectors(work: StageInputs, stage: Stage) -> Tensor:
+def _compute_position_vectors(work: StageInputs, stage: Stage) -> Tensor:
     if work.spec.position is PositionKind.LEARNED:
-        table = work.parameters["position.weight"][: work.tokens]  # token d_in
+        table = work.parameters["position.weight"][: work.token_count]  # token d_in
     else:
-        table = torch.from_numpy(compute_sinusoids(work.tokens, work.spec.d_in))  # token d_in
+        table = torch.from_numpy(
+            compute_sinusoidal_positions(work.token_count, work.spec.d_in)
+        )  # token d_in
     return table.to(work.given).expand(work.given.shape)
 
 
@@ -125,17 +127,17 @@ def _project_input(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     spec, layer = work.spec, stage.parameters[0]
     weight, bias = join_head_weights(spec, work.parameters, layer)  # width d_in
     projected = functional.linear(x, weight, bias)  # token width
-    apart = _to_heads(projected, spec.layer_heads(layer))
+    apart = _unflatten_heads(projected, spec.projection_head_count(layer))
     return repeat_for_heads(apart, spec.heads)  # head token d_head
 
 
 def _split_heads(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     if work.spec.arrangement is HeadArrangement.SPLIT:
-        return _to_heads(x, work.spec.heads)  # head token d_head
+        return _unflatten_heads(x, work.spec.heads)  # head token d_head
     return x.unsqueeze(-3).expand(*x.shape[:-2], work.spec.heads, *x.shape[-2:])
 
 
-def _to_heads(x: Tensor, heads: int) -> Tensor:
+def _unflatten_heads(x: Tensor, heads: int) -> Tensor:
     return torch.unflatten(x, -1, (heads, -1)).transpose(-3, -2)
 
 
@@ -153,8 +155,8 @@ def _scale_scores(work: StageInputs, stage: Stage, scores: Tensor) -> Tensor:
 
 
 def _rotate_heads(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
-    step = stage.layer_step(RotaryPosition)
-    angles = torch.from_numpy(step.angles_at(range(work.tokens)))  # token pair
+    step = stage.step_of_type(RotaryPosition)
+    angles = torch.from_numpy(step.angles_at(range(work.token_count)))  # token pair
     return rotate_pairs(x, angles.cos().to(x), angles.sin().to(x), step)
 
 
@@ -170,12 +172,12 @@ def rotate_pairs(vectors: Tensor, cosines: Tensor, sines: Tensor, step: RotaryPo
     return rotated
 
 
-def _zero_masked(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
-    return torch.where(work.allowed(stage), x, x.new_zeros(()), out=work.output_buffer(stage))
+def _zero_masked_weights(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+    return torch.where(work.allowed_mask(stage), x, x.new_zeros(()), out=work.output_buffer(stage))
 
 
 def _mask_scores(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
-    forbidden = ~work.allowed(stage)  # query key
+    forbidden = ~work.allowed_mask(stage)  # query key
     if x.requires_grad and work.rows_with_allowed_keys(stage).all():
         # Addition has a trivial gradient but turns scores of +∞ into NaN.
         return x + x.new_zeros(forbidden.shape).masked_fill(forbidden, -torch.inf)
@@ -200,9 +202,9 @@ def _zero_empty_rows(work: StageInputs, stage: Stage, weights: Tensor) -> Tensor
 
 
 def _average_allowed(work: StageInputs, stage: Stage) -> Tensor:
-    rows = work.allowed(stage).to(work.given)
+    rows = work.allowed_mask(stage).to(work.given)
     weights = rows / rows.sum(-1, keepdim=True).clamp(min=1)  # query key
-    sizes = work.given.shape[:-2] + shape(work.spec, stage.dims, work.tokens)
+    sizes = work.given.shape[:-2] + shape(work.spec, stage.dims, work.token_count)
     return weights.expand(sizes)  # head query key
 
 
@@ -217,7 +219,9 @@ def _apply_dropout(work: StageInputs, stage: Stage, weights: Tensor) -> Tensor:
     if work.kept is not None:
         kept = work.kept
     elif spec.own_kept is not None:
-        kept = torch.from_numpy(masks.unpack_own_mask("own_kept", spec.own_kept, work.tokens))
+        kept = torch.from_numpy(
+            masks.unpack_custom_mask("own_kept", spec.own_kept, work.token_count)
+        )
     else:
         kept = torch.from_numpy(
             draw_keep_mask(spec.dropout, spec.dropout_seed, tuple(weights.shape))
@@ -255,14 +259,14 @@ def _add_vectors(work: StageInputs, stage: Stage, x: Tensor, *others: Tensor) ->
     return sum(others, start=x)
 
 
-def _map_features(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
+def _apply_feature_map(work: StageInputs, stage: Stage, x: Tensor) -> Tensor:
     return torch.where(x > 0, x + 1, x.clamp(max=0).exp())  # elu(x) + 1, exact far below 0
 
 
-def _sum_over_keys(work: StageInputs, each: Tensor) -> Tensor:
+def _sum_over_allowed_keys(work: StageInputs, each: Tensor) -> Tensor:
     """Sum vectors [..., token, column] over the allowed keys of each query."""
     if masks.needs_mask_product(work.spec):
-        cells = masks.allowed(work.spec, work.tokens).copy()
+        cells = masks.allowed(work.spec, work.token_count).copy()
         return torch.from_numpy(cells).to(each) @ each  # head query column
     if work.spec.mask is MaskKind.CAUSAL:
         return each.cumsum(-2)
@@ -271,11 +275,11 @@ def _sum_over_keys(work: StageInputs, each: Tensor) -> Tensor:
 
 def _sum_keys_and_values(work: StageInputs, stage: Stage, keys: Tensor, values: Tensor) -> Tensor:
     products = keys.unsqueeze(-1) * values.unsqueeze(-2)  # head token d_head d_head
-    return _sum_over_keys(work, products.flatten(-2))  # head query d_state
+    return _sum_over_allowed_keys(work, products.flatten(-2))  # head query d_state
 
 
 def _sum_keys(work: StageInputs, stage: Stage, keys: Tensor) -> Tensor:
-    return _sum_over_keys(work, keys)  # head query d_head
+    return _sum_over_allowed_keys(work, keys)  # head query d_head
 
 
 def divide_by_normalizer(x: Tensor, normalizer: Tensor) -> Tensor:
@@ -287,10 +291,10 @@ def _compute_implied_weights(
     work: StageInputs, stage: Stage, queries: Tensor, keys: Tensor, normalizer: Tensor
 ) -> Tensor:
     weights = divide_by_normalizer(queries @ keys.mT, normalizer)  # head query key
-    return weights.masked_fill(~work.allowed(stage), 0)
+    return weights.masked_fill(~work.allowed_mask(stage), 0)
 
 
-def _mix_sums(
+def _multiply_queries_by_sums(
     work: StageInputs, stage: Stage, queries: Tensor, sums: Tensor, normalizer: Tensor
 ) -> Tensor:
     state = torch.unflatten(sums, -1, (work.spec.d_head, work.spec.d_head))
@@ -300,7 +304,7 @@ def _mix_sums(
 
 COMPUTATIONS: dict[Operation, Callable[..., Tensor]] = {
     Operation.INPUT_VECTORS: lambda work, stage: work.given,  # token d_in
-    Operation.POSITION_VECTORS: _position_vectors,  # token d_in
+    Operation.POSITION_VECTORS: _compute_position_vectors,  # token d_in
     Operation.ADD_POSITION: _add_vectors,  # token d_in
     Operation.INPUT_PROJECTION: _project_input,  # head token d_head
     Operation.UNPROJECTED_INPUT: _split_heads,  # head token d_head
@@ -310,20 +314,20 @@ COMPUTATIONS: dict[Operation, Callable[..., Tensor]] = {
     Operation.MASK_BEFORE_SOFTMAX: _mask_scores,  # head query key
     Operation.SCORES_TO_WEIGHTS: _normalise_scores,  # head query key
     Operation.EQUAL_WEIGHTS: _average_allowed,  # head query key
-    Operation.MASK_AFTER_SOFTMAX: _zero_masked,  # head query key
+    Operation.MASK_AFTER_SOFTMAX: _zero_masked_weights,  # head query key
     Operation.RENORMALISE_MASKED_WEIGHTS: _renormalise_weights,  # head query key
     Operation.DROPOUT: _apply_dropout,  # head query key
     Operation.WEIGHTED_SUM: lambda work, stage, weights, values: (
         weights @ values
     ),  # head query d_head
-    Operation.FEATURE_MAP: _map_features,  # head token d_head
+    Operation.FEATURE_MAP: _apply_feature_map,  # head token d_head
     Operation.KEY_VALUE_SUMS: _sum_keys_and_values,  # head query d_state
     Operation.KEY_SUMS: _sum_keys,  # head query d_head
     Operation.NORMALIZER: lambda work, stage, queries, sums: (queries * sums).sum(
         -1, keepdim=True
     ),  # head query 1
     Operation.IMPLIED_WEIGHTS: _compute_implied_weights,  # head query key
-    Operation.LINEAR_CONTEXT: _mix_sums,  # head query d_head
+    Operation.LINEAR_CONTEXT: _multiply_queries_by_sums,  # head query d_head
     Operation.CONCAT_HEADS: lambda work, stage, context: context.transpose(-3, -2).flatten(-2),
     Operation.OUTPUT_PROJECTION: _project_out,  # query d_out
     Operation.NORM_LAYER: _apply_norm,  # query d_model

@@ -40,7 +40,7 @@ from visualizer.attention.spec import (
     Dtype,
     HeadArrangement,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     PositionKind,
     Projection,
@@ -245,7 +245,7 @@ class Stage(Struct, frozen=True):
 
     __repr__ = brief_repr
 
-    def layer_step(self, kind: type[Step]) -> Step:
+    def step_of_type(self, kind: type[Step]) -> Step:
         """Return how a layer computes the stage, as a step of the given type."""
         assert isinstance(self.step, kind)
         return self.step
@@ -253,7 +253,7 @@ class Stage(Struct, frozen=True):
     @property
     def role(self) -> Role | None:
         """Role of the stage, or None for a layer's stages before and after attention."""
-        return Role.of(self.name)
+        return Role.from_stage_name(self.name)
 
     @property
     def is_weights(self) -> bool:
@@ -261,12 +261,12 @@ class Stage(Struct, frozen=True):
         return self.role in WEIGHT_STAGES
 
     @property
-    def noun(self) -> str:
+    def number_noun(self) -> str:
         """Name of a single number of the stage."""
         return STAGE_NOUNS[self.name].number
 
     @property
-    def nouns(self) -> str:
+    def plural_number_noun(self) -> str:
         """Name of the stage's numbers, in the plural."""
         return STAGE_NOUNS[self.name].numbers or f"elements of the {vector_noun(self.name)}"
 
@@ -312,7 +312,7 @@ def _has_linear_bias(spec: AttentionSpec) -> bool:
     return spec.position is PositionKind.ALIBI and _has_scores(spec)
 
 
-def _is_linear(spec: AttentionSpec) -> bool:
+def _is_linear_attention(spec: AttentionSpec) -> bool:
     return not HAS_WEIGHTS.is_met(spec)
 
 
@@ -320,21 +320,21 @@ def _has_scores(spec: AttentionSpec) -> bool:
     return HAS_SCORES.is_met(spec) and HAS_WEIGHTS.is_met(spec)
 
 
-def _has_scaling(spec: AttentionSpec) -> bool:
+def _divides_by_sum(spec: AttentionSpec) -> bool:
     return spec.normalisation is NormalisationKind.SUM
 
 
 def _has_score_mask(spec: AttentionSpec) -> bool:
-    return spec.mask is not MaskKind.NONE and spec.route is MaskRoute.BEFORE
+    return spec.mask is not MaskKind.NONE and spec.route is MaskPlacement.BEFORE
 
 
 def _has_weight_mask(spec: AttentionSpec) -> bool:
-    is_late = spec.mask is not MaskKind.NONE and spec.route is not MaskRoute.BEFORE
+    is_late = spec.mask is not MaskKind.NONE and spec.route is not MaskPlacement.BEFORE
     return is_late and HAS_WEIGHTS.is_met(spec)
 
 
 def _has_renormalisation(spec: AttentionSpec) -> bool:
-    return _has_weight_mask(spec) and spec.route is MaskRoute.AFTER_RENORMALISED
+    return _has_weight_mask(spec) and spec.route is MaskPlacement.AFTER_RENORMALISED
 
 
 def is_always_present(spec: AttentionSpec) -> bool:
@@ -343,15 +343,15 @@ def is_always_present(spec: AttentionSpec) -> bool:
 
 
 def _has_block(spec: AttentionSpec) -> bool:
-    return spec.has_block
+    return spec.has_transformer_block
 
 
 def _projects_output(spec: AttentionSpec) -> bool:
-    return spec.has_block and spec.output_projection
+    return spec.has_transformer_block and spec.output_projection
 
 
 def _adds_heads(spec: AttentionSpec) -> bool:
-    return spec.has_block and not spec.output_projection
+    return spec.has_transformer_block and not spec.output_projection
 
 
 def _block_stage(
@@ -393,7 +393,7 @@ def _linear_stage(name: str, read: str, layer: str) -> Stage:
 
 def _activation_stage(activation: Activation, function: str) -> Stage:
     def when(spec: AttentionSpec) -> bool:
-        return spec.has_block and spec.activation is activation
+        return spec.has_transformer_block and spec.activation is activation
 
     return _block_stage(
         "hidden", Operation.HIDDEN_ACTIVATION, ("up",), HiddenActivation(function), when
@@ -411,7 +411,7 @@ def _addition_stage(
 
 
 # fmt: off
-def _input_stages(
+def _projection_stages(
     name: str, symbol: str, layer: str, needed: Callable[[AttentionSpec], bool]
 ) -> tuple[Stage, Stage]:
     common = (name, layer_stage_title(name), symbol, HEAD_AXES)
@@ -451,29 +451,29 @@ def _softmax_stages(
     return (
         Stage(name, title, "softmax", SCORE_AXES, Operation.SCORES_TO_WEIGHTS, ("scores",),
               ("normalisation",), (), f"each row normalized to sum to 1{says}",
-              lambda spec: _has_scores(spec) and not _has_scaling(spec) and needed(spec)),
+              lambda spec: _has_scores(spec) and not _divides_by_sum(spec) and needed(spec)),
         Stage(name, title, "÷ row sum", SCORE_AXES, Operation.SCORES_TO_WEIGHTS, ("scores",),
               ("normalisation",), (), f"each score divided by its row sum{says}",
-              lambda spec: _has_scaling(spec) and needed(spec)),
+              lambda spec: _divides_by_sum(spec) and needed(spec)),
     )
 
 
 _LINEAR_STAGES = (
     Stage("feature_queries", "Query features", "φ(Q)", HEAD_AXES, Operation.FEATURE_MAP,
-          ("queries",), (), (), "feature map of the queries, elu(x) + 1", _is_linear),
+          ("queries",), (), (), "feature map of the queries, elu(x) + 1", _is_linear_attention),
     Stage("feature_keys", "Key features", "φ(K)", HEAD_AXES, Operation.FEATURE_MAP,
-          ("keys",), (), (), "feature map of the keys, elu(x) + 1", _is_linear),
+          ("keys",), (), (), "feature map of the keys, elu(x) + 1", _is_linear_attention),
     Stage("key_value_sums", "Key–value sums", "S = Σ φ(k)vᵀ", ("head", "query", "d_state"),
           Operation.KEY_VALUE_SUMS, ("feature_keys", "values"), MASK_FIELDS, (),
           "products of key features and values, summed over the allowed keys of each query",
-          _is_linear),
+          _is_linear_attention),
     Stage("key_sums", "Key sums", "Σ φ(k)", ("head", "query", "d_head"), Operation.KEY_SUMS,
           ("feature_keys",), MASK_FIELDS, (),
           "key features, summed over the allowed keys of each query",
-          _is_linear),
+          _is_linear_attention),
     Stage("normalizer", "Normalizer", "z = φ(q)·Σ φ(k)", ("head", "query", "d_single"),
           Operation.NORMALIZER, ("feature_queries", "key_sums"), (), (),
-          "query features times the sums of the key features", _is_linear),
+          "query features times the sums of the key features", _is_linear_attention),
 )
 
 STAGE_TABLE: tuple[Stage, ...] = (
@@ -487,13 +487,13 @@ STAGE_TABLE: tuple[Stage, ...] = (
           ("embedding", "position"), (), (), "embedding plus position", _has_positions),
     _addition_stage("residual", "input", supersedes=True),
     _norm_stage("normed", "input", "ln1", supersedes=True),
-    *_input_stages("projected_queries", "Q", "W_query", _has_rotation),
-    *_input_stages("projected_keys", "K", "W_key", _has_rotation),
-    *_input_stages("queries", "Q", "W_query", _has_unrotated_scores),
-    *_input_stages("keys", "K", "W_key", _has_unrotated_scores),
+    *_projection_stages("projected_queries", "Q", "W_query", _has_rotation),
+    *_projection_stages("projected_keys", "K", "W_key", _has_rotation),
+    *_projection_stages("queries", "Q", "W_query", _has_unrotated_scores),
+    *_projection_stages("keys", "K", "W_key", _has_unrotated_scores),
     _rotary_stage("queries"),
     _rotary_stage("keys"),
-    *_input_stages("values", "V", "W_value", is_always_present),
+    *_projection_stages("values", "V", "W_value", is_always_present),
     *_LINEAR_STAGES,
     Stage("scores", "Scores", "QKᵀ", SCORE_AXES, Operation.DOT_PRODUCT, ("queries", "keys"), (), (),
           "dot product of each query with each key", _has_scores),
@@ -526,7 +526,7 @@ STAGE_TABLE: tuple[Stage, ...] = (
     *_softmax_stages("weights", "", lambda spec: not _has_weight_mask(spec)),
     Stage("weights", "Implied weights", "φ(q)·φ(k) / z", SCORE_AXES, Operation.IMPLIED_WEIGHTS,
           ("feature_queries", "feature_keys", "normalizer"), MASK_FIELDS, (),
-          "weights that linear attention implies; no later step uses them", _is_linear),
+          "weights that linear attention implies; no later step uses them", _is_linear_attention),
     Stage("weights", "Weights", "1/n", SCORE_AXES, Operation.EQUAL_WEIGHTS, (), MASK_FIELDS, (),
           "equal weight on every allowed key",
           lambda spec: not HAS_SCORES.is_met(spec) and not _has_weight_mask(spec)),
@@ -545,7 +545,7 @@ STAGE_TABLE: tuple[Stage, ...] = (
           HAS_WEIGHTS.is_met),
     Stage("context", "Context", "φ(Q)·S / z", ("head", "query", "d_head"),
           Operation.LINEAR_CONTEXT, ("feature_queries", "key_value_sums", "normalizer"), (), (),
-          "query features times the sums, divided by the normalizer", _is_linear),
+          "query features times the sums, divided by the normalizer", _is_linear_attention),
     Stage("concat", "Concat", "‖ heads", ("query", "d_out"), Operation.CONCAT_HEADS, ("context",),
           (), (), "the heads' context vectors, concatenated", is_always_present),
     Stage("output", "Output", "·W_O", ("query", "d_out"), Operation.OUTPUT_PROJECTION, ("concat",),
@@ -688,7 +688,9 @@ UNFUSED_INPUT_OPERATIONS = frozenset({
     Operation.LINEAR_LAYER, Operation.HIDDEN_ACTIVATION,
 })  # fmt: skip
 
-LINEAR_OPERATIONS = frozenset(stage.operation for stage in STAGE_TABLE if stage.when is _is_linear)
+LINEAR_OPERATIONS = frozenset(
+    stage.operation for stage in STAGE_TABLE if stage.when is _is_linear_attention
+)
 
 
 def unfused_stages(spec: AttentionSpec) -> tuple[Stage, ...]:
@@ -697,9 +699,9 @@ def unfused_stages(spec: AttentionSpec) -> tuple[Stage, ...]:
     return tuple(stage for stage in stages(spec) if stage.operation not in known)
 
 
-def is_hatched(spec: AttentionSpec, stage: str) -> bool:
+def has_forbidden_cells(spec: AttentionSpec, stage: str) -> bool:
     """Return whether a stage has forbidden cells, which are hatched instead of coloured."""
-    return stage in MASKED_STAGES and MaskingSpec.of(spec, stage).can_forbid
+    return stage in MASKED_STAGES and MaskingSpec.from_spec(spec, stage).can_forbid
 
 
 def parameter_names(spec: AttentionSpec, layer: str) -> tuple[str, ...]:
@@ -725,13 +727,13 @@ def shape(spec: AttentionSpec, dims: tuple[str, ...], tokens: int) -> tuple[int,
     """Return the sizes of the named axes for the given number of tokens."""
     sizes = {
         "token": tokens, "query": tokens, "key": tokens, "d_in": spec.d_in, "head": spec.heads,
-        "d_head": spec.d_head, "d_out": spec.width, "d_model": spec.d_in,
+        "d_head": spec.d_head, "d_out": spec.concatenated_head_width, "d_model": spec.d_in,
         "d_ff": spec.hidden_width, "d_state": spec.d_head**2, "d_single": 1,
     }  # fmt: skip
     return tuple(sizes[dim] for dim in dims)
 
 
-def matrix_bytes(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
+def query_key_matrix_bytes(spec: AttentionSpec, tokens: int, texts: int = 1) -> int:
     """Return how many bytes all query–key stages need if they are held in full."""
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
     count = sum(row.dims[-1] == "key" for row in stages(spec))
@@ -755,8 +757,12 @@ def estimate_bytes(
     item = 8 if spec.dtype is Dtype.FLOAT64 else 4
     rows = stages_before_query_key(spec) if by_blocks else stages(spec)
     sizes = [texts * math.prod(shape(spec, row.dims, tokens)) for row in rows]
-    layer = spec.d_in * spec.width if spec.has_projection else 0
-    output = spec.width * (spec.width + 1) if spec.output_projection else 0
+    layer = spec.d_in * spec.concatenated_head_width if spec.has_projection else 0
+    output = (
+        spec.concatenated_head_width * (spec.concatenated_head_width + 1)
+        if spec.output_projection
+        else 0
+    )
     around = [math.prod(size) for size in spec.block_parameter_shapes.values()]
     output += sum(around)
     room = 2 * max(*sizes, layer, output)

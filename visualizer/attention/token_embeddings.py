@@ -47,18 +47,18 @@ def embed_tokens(tokens: Sequence[str], d_in: int, seed: int) -> np.ndarray:
     return vectors
 
 
-def draw_positions(count: int, d_in: int, seed: int) -> np.ndarray:
+def sample_position_vectors(count: int, d_in: int, seed: int) -> np.ndarray:
     """Draw learned position vectors [token, d_in], in float64, as they are before training.
 
     The vector of a position does not depend on the length of the text.
     """
     vectors = np.empty((count, d_in))
     for place in range(count):
-        vectors[place] = draw_normal_vector(f"position {place}", d_in, seed)
+        vectors[place] = sample_normal_vector(f"position {place}", d_in, seed)
     return vectors
 
 
-def compute_sinusoids(count: int, d_in: int) -> np.ndarray:
+def compute_sinusoidal_positions(count: int, d_in: int) -> np.ndarray:
     """Compute sinusoidal position vectors [token, d_in] in float64 (Vaswani et al. 2017, §3.5)."""
     column = np.arange(d_in)
     angles = np.arange(count)[:, None] / 10_000 ** ((column - column % 2) / d_in)
@@ -70,20 +70,20 @@ def _embed_token(token: str, d_in: int, seed: int) -> np.ndarray:
         return np.zeros(d_in)
     if d_in == BOOK_DIMENSIONS and token in BOOK_VECTORS:
         return np.array(BOOK_VECTORS[token])
-    return draw_normal_vector(f"token {token}", d_in, seed)
+    return sample_normal_vector(f"token {token}", d_in, seed)
 
 
-def draw_normal_vector(name: str, size: int, seed: int) -> np.ndarray:
+def sample_normal_vector(name: str, size: int, seed: int) -> np.ndarray:
     """Draw a standard normal vector that depends only on a name and the seed.
 
     A shorter vector is a prefix of a longer one. Source: Box and Muller 1958.
     """
     key = blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8, salt=seed.to_bytes(8))
-    draw = _draw_cached_vector if size <= MAX_CACHED_SIZE else _draw_vector
+    draw = _draw_cached_vector if size <= MAX_CACHED_SIZE else _sample_vector
     return draw(int.from_bytes(key.digest()), size)
 
 
-def _draw_vector(key: int, size: int) -> np.ndarray:
+def _sample_vector(key: int, size: int) -> np.ndarray:
     words = np.random.Philox(key=key).random_raw(size + size % 2)
     uniform = ((words >> np.uint64(11)).astype(np.float64) + 0.5) / 2**53
     radius, angle = np.sqrt(-2 * np.log(uniform[::2])), 2 * np.pi * uniform[1::2]
@@ -92,4 +92,4 @@ def _draw_vector(key: int, size: int) -> np.ndarray:
     return vector
 
 
-_draw_cached_vector = lru_cache(maxsize=MAX_CACHED_VECTORS)(_draw_vector)
+_draw_cached_vector = lru_cache(maxsize=MAX_CACHED_VECTORS)(_sample_vector)

@@ -46,7 +46,7 @@ def _byte_alphabet() -> dict[str, int]:
     return alphabet | {chr(0x100 + at): byte for at, byte in enumerate(others)}
 
 
-def byte_level_bytes(token: str) -> bytes | None:
+def decode_byte_level_token(token: str) -> bytes | None:
     """Return the bytes of a token in a byte-level vocabulary, or None if it cannot be in one."""
     alphabet = _byte_alphabet()
     if not all(letter in alphabet for letter in token):
@@ -59,7 +59,7 @@ def label_tokens(tokens: Sequence[str]) -> tuple[str, ...]:
 
     Byte-level tokens are decoded to characters; in other tokens, ▁ becomes a space.
     """
-    found = [byte_level_bytes(token) for token in tokens]
+    found = [decode_byte_level_token(token) for token in tokens]
     if _is_byte_level(tokens, found):
         pairs = zip(tokens, found, strict=True)
         made = (token if each is None else decode_bytes(each) for token, each in pairs)
@@ -134,7 +134,7 @@ def _label_byte_run(run: list[_TokenPiece]) -> Iterator[_TokenPiece]:
     owners = [piece.token for piece in run for _ in piece.content]
     content, at = b"".join(piece.content for piece in run), 0
     while at < len(content):
-        letter, size = _first_character(content[at : at + _MAX_CHARACTER_BYTES])
+        letter, size = _split_first_character(content[at : at + _MAX_CHARACTER_BYTES])
         tokens = [*dict.fromkeys(owners[at : at + size])]
         for number, token in enumerate(tokens, 1):
             part = f" {number}/{len(tokens)}" if len(tokens) > 1 else ""
@@ -142,7 +142,7 @@ def _label_byte_run(run: list[_TokenPiece]) -> Iterator[_TokenPiece]:
         at += size
 
 
-def _first_character(content: bytes) -> tuple[str, int]:
+def _split_first_character(content: bytes) -> tuple[str, int]:
     """Return the first character, or an invalid byte as ``<0xE6>``, and its size in bytes."""
     for size in range(1, len(content) + 1):
         try:

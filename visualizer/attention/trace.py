@@ -19,17 +19,17 @@ from visualizer.attention.cached_tensor import (
     is_cached_for_values,
     to_readonly_array,
 )
-from visualizer.attention.captured_attention import LayerMask, apply_layer_mask
+from visualizer.attention.captured_attention import LayerMask, with_layer_mask
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.head_measures import (
     HeadMeasurementState,
     HeadMeasures,
-    attended_keys,
+    attended_cells,
     first_query_position,
     measure_by_bands,
     measure_layerwise,
-    measure_uniform,
-    measure_uniform_in_ranges,
+    measure_uniform_attention,
+    measure_uniform_attention_in_ranges,
 )
 from visualizer.attention.layer_operations import ResidualStream
 from visualizer.attention.masks import (
@@ -37,11 +37,17 @@ from visualizer.attention.masks import (
     MaskingSpec,
     allowed_cells,
     allowed_key_ranges,
-    cut_masks,
+    create_cut_masks,
 )
 from visualizer.attention.roles import Role
-from visualizer.attention.stages import Operation, Stage, is_hatched, recorded_stage, stages
-from visualizer.progress import no_progress
+from visualizer.attention.stages import (
+    Operation,
+    Stage,
+    has_forbidden_cells,
+    recorded_stage,
+    stages,
+)
+from visualizer.progress import ignore_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
@@ -143,7 +149,7 @@ class Trace:
                 self.spec, self.stages, parameters, held, frozenset(held), self.axes, weights,
                 self.layer_masks, self.cut,
             )  # fmt: skip
-        return _copied_trace, (self.spec, rows, *made._constructor_arguments(made._held)[2:])
+        return _create_copied_trace, (self.spec, rows, *made._constructor_arguments(made._held)[2:])
 
     def _constructor_arguments(self, held: Mapping[str, CachedTensor]) -> tuple[Any, ...]:
         return (
@@ -166,9 +172,9 @@ class Trace:
 
         A stage with a missing input becomes a given stage; its computation cannot be shown.
         """
-        kept = {*names, self.attention}
+        kept = {*names, self.attention_stage_name}
         rows = tuple(
-            row if {*row.reads, *_reads_of_layer_before(row)} <= kept else recorded_stage(row)
+            row if {*row.reads, *_reads_of_previous_layer(row)} <= kept else recorded_stage(row)
             for row in self.stages
             if row.name in kept
         )
@@ -180,32 +186,34 @@ class Trace:
         return stage in self._held
 
     @cached_property
-    def tokens(self) -> int:
+    def query_count(self) -> int:
         """Number of queries including padding, which is usually also the number of keys."""
         return self.shape(self.stages[0].name)[-2]
 
     @cached_property
-    def sides(self) -> tuple[int, int]:
+    def query_key_counts(self) -> tuple[int, int]:
         """Numbers of queries and keys."""
         first = self.stages[0]
         if first.dims[-1] == "key":
-            return self.tokens, self.shape(first.name)[-1]
-        return self.tokens, self.shape(Role.KEYS)[-2] if Role.KEYS in self else self.tokens
+            return self.query_count, self.shape(first.name)[-1]
+        return self.query_count, self.shape(Role.KEYS)[
+            -2
+        ] if Role.KEYS in self else self.query_count
 
     @cached_property
-    def leading(self) -> tuple[int, ...]:
+    def leading_sizes(self) -> tuple[int, ...]:
         """Sizes of the leading axes; empty without leading axes."""
         first = self.stages[0]
         return self.shape(first.name)[: -len(first.dims)]
 
     @property
-    def counted_axes(self) -> tuple[str, ...]:
+    def leading_axis_names(self) -> tuple[str, ...]:
         """Names of the leading axes or, without these, of the axis for further texts or layers."""
         return self.axes or ("text" if self.has_module else "layer",)
 
-    def count(self, axis: str) -> int:
+    def axis_size(self, axis: str) -> int:
         """Return the size of a leading axis, or 1 if the trace does not have this axis."""
-        return dict(zip(self.axes, self.leading, strict=True)).get(axis, 1)
+        return dict(zip(self.axes, self.leading_sizes, strict=True)).get(axis, 1)
 
     def axis_position(self, axis: str, leading: LeadingIndex) -> int:
         """Return the position along a leading axis, or 0 if the trace does not have this axis."""
@@ -213,23 +221,23 @@ class Trace:
 
     def leading_index(self, **positions: int) -> LeadingIndex:
         """Return the leading index at the given positions, which are clipped to the axes."""
-        sized = zip(self.axes, self.leading, strict=True)
+        sized = zip(self.axes, self.leading_sizes, strict=True)
         return tuple(min(positions.get(axis, 0), size - 1) for axis, size in sized)
 
     def leading_indices(self) -> Iterator[LeadingIndex]:
         """Yield every leading index, with the innermost axis fastest; () without leading axes."""
-        return product(*map(range, self.leading))
+        return product(*map(range, self.leading_sizes))
 
     @cached_property
     def _layer_specs(self) -> tuple[AttentionSpec, ...]:
-        return tuple(apply_layer_mask(self.spec, one) for one in self.layer_masks)
+        return tuple(with_layer_mask(self.spec, one) for one in self.layer_masks)
 
     def spec_at(self, leading: LeadingIndex) -> AttentionSpec:
         """Return the spec with the mask of the layer at a leading index."""
         specs = self._layer_specs
         return specs[self.axis_position("layer", leading)] if specs else self.spec
 
-    def allowed(
+    def allowed_mask(
         self,
         stage: str,
         leading: LeadingIndex,
@@ -246,20 +254,22 @@ class Trace:
         queries : int or slice or numpy.ndarray
             The queries; for a single query, the result is [key].
         """
-        masking = MaskingSpec.of(self.spec_at(leading), stage)
+        masking = MaskingSpec.from_spec(self.spec_at(leading), stage)
         text = self.axis_position("text", leading)
         rows = slice(queries, queries + 1) if isinstance(queries, int) else queries
-        cells = allowed_cells(masking, self.sides, text, rows, keys)
+        cells = allowed_cells(masking, self.query_key_counts, text, rows, keys)
         cut = self.cut_cells(stage, leading, head)
         if cut is not None:
             cells = cells & ~cut[rows, keys]
         cells.flags.writeable = False
         return cells[0] if isinstance(queries, int) else cells
 
-    def is_hatched(self, stage: str, leading: LeadingIndex, head: int | None = None) -> bool:
+    def has_forbidden_cells(
+        self, stage: str, leading: LeadingIndex, head: int | None = None
+    ) -> bool:
         """Return whether a stage has forbidden cells or cells that are cut in a head."""
         is_cut = self.cut_cells(stage, leading, head) is not None
-        return is_cut or is_hatched(self.spec_at(leading), stage)
+        return is_cut or has_forbidden_cells(self.spec_at(leading), stage)
 
     def cut_cells(self, stage: str, leading: LeadingIndex, head: int | None) -> np.ndarray | None:
         """Return which cells of a head are cut, as a read-only boolean array [query, key].
@@ -272,7 +282,7 @@ class Trace:
 
     @cached_property
     def _cut_masks(self) -> dict[tuple[int, int], np.ndarray]:
-        return cut_masks(self.cut, self.sides)
+        return create_cut_masks(self.cut, self.query_key_counts)
 
     @property
     def has_module(self) -> bool:
@@ -280,9 +290,9 @@ class Trace:
         return self.stages[0].operation is Operation.INPUT_VECTORS
 
     @property
-    def attention(self) -> str:
+    def attention_stage_name(self) -> str:
         """Name of the attention stage: the weights or, without weights, the scores."""
-        row = self.stage_of(Role.WEIGHTS)
+        row = self.stage_of_role(Role.WEIGHTS)
         return row.name if row else self.output_stage_name
 
     @property
@@ -313,7 +323,7 @@ class Trace:
     @cached_property
     def is_blockwise(self) -> bool:
         """Whether the query–key matrices are computed block by block when read."""
-        return self._held[self.attention].is_blockwise
+        return self._held[self.attention_stage_name].is_blockwise
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a stage, with the leading axes first, or of a parameter."""
@@ -323,11 +333,11 @@ class Trace:
         """Return the description of a stage."""
         return self._rows[name]
 
-    def stage_of(self, role: Role) -> Stage | None:
+    def stage_of_role(self, role: Role) -> Stage | None:
         """Return the stage of a role, or None if the computation has none."""
         return self._rows.get(role)
 
-    def stage_at(self, name: str, leading: LeadingIndex) -> Stage:
+    def stage_in_layer(self, name: str, leading: LeadingIndex) -> Stage:
         """Return the description of a stage in a layer; layers may compute it differently."""
         row = self._rows[name]
         return row.by_layer[self.axis_position("layer", leading)] if row.by_layer else row
@@ -339,7 +349,7 @@ class Trace:
         return self.parameters[name] if name in self.parameters else self.model_weights[name]
 
     @cached_property
-    def dropout_stage(self) -> str | None:
+    def dropout_stage_name(self) -> str | None:
         """Name of the stage of weights after dropout, or None without dropout."""
         return next((row.name for row in self.stages if row.operation is Operation.DROPOUT), None)
 
@@ -353,25 +363,28 @@ class Trace:
         row = self.stage(stage)
         if row.is_before_mask:
             return "before the mask"
-        if row.operation is Operation.MASK_AFTER_SOFTMAX and stage != self.attention:
+        if row.operation is Operation.MASK_AFTER_SOFTMAX and stage != self.attention_stage_name:
             return "before renormalization"
         if row.operation is Operation.IMPLIED_WEIGHTS:
             return "implied by the features"
-        if self.dropout_stage is None:
+        if self.dropout_stage_name is None:
             return ""
-        sides = {self.dropout_stage: "after dropout", self.attention: "before dropout"}
+        sides = {
+            self.dropout_stage_name: "after dropout",
+            self.attention_stage_name: "before dropout",
+        }
         return sides.get(stage, "")
 
-    def before_dropout(self, stage: str) -> str | None:
+    def stage_name_before_dropout(self, stage: str) -> str | None:
         """Return the name of the stage before dropout, or None unless the given one is after it."""
-        return self.stage(stage).reads[0] if stage == self.dropout_stage else None
+        return self.stage(stage).reads[0] if stage == self.dropout_stage_name else None
 
     @property
     def _value_vectors(self) -> CachedTensor | None:
         """The vectors that the weights are applied to."""
         return self._held.get(Role.VALUES)
 
-    def cached_stage(self, stage: str) -> CachedTensor:
+    def cached_stage_tensor(self, stage: str) -> CachedTensor:
         """Return a stage's tensor with its cache, which a later trace can reuse."""
         return self._held[stage]
 
@@ -380,7 +393,7 @@ class Trace:
         is_possible = lens is not WeightTransform.TIMES_VALUE or self._value_vectors is not None
         return lens if is_possible else WeightTransform.PLAIN
 
-    def displayed_stage(
+    def displayed_tensor(
         self,
         stage: str,
         lens: WeightTransform = WeightTransform.PLAIN,
@@ -398,7 +411,7 @@ class Trace:
         held, row = self._held[stage], self.stage(stage)
         lens = self.supported_transform(lens)
         if row.is_weights and lens is not WeightTransform.PLAIN:
-            held = held.transformed(lens, self._value_vectors)
+            held = held.transform_weights(lens, self._value_vectors)
         if by is None:
             return held
         if "head" not in row.dims:
@@ -429,7 +442,7 @@ class Trace:
         return self._held[stage].limits()
 
     def head_measures(
-        self, stage: str, texts: Texts | None = None, progress: Progress = no_progress
+        self, stage: str, texts: Texts | None = None, progress: Progress = ignore_progress
     ) -> HeadMeasures:
         """Return the measures of each head in a stage of weights.
 
@@ -451,31 +464,33 @@ class Trace:
                 return self.remote_measure(stage, progress)
             if held.is_blockwise:
                 blocks = cast("BlockwiseTensor", held)
-                norms = None if values is None else values.row_lengths()
+                norms = None if values is None else values.row_norms()
                 return measure_by_bands(blocks, lengths, texts, norms, progress)
             return measure_layerwise(held, values, lengths, texts)
 
         measures: HeadMeasures = cached_result_for_values(
-            values, held, self._measures_key(texts), compute_measures
+            values, held, self._head_measures_cache_key(texts), compute_measures
         )
         return measures
 
-    def is_measured(self, stage: str, texts: Texts | None = None) -> bool:
+    def has_head_measures(self, stage: str, texts: Texts | None = None) -> bool:
         """Return whether `measured` needs no long computation, as for a stage held in memory."""
         held, values = self._held[stage], self._value_vectors
         return not held.is_blockwise or is_cached_for_values(
-            values, held, self._measures_key(texts)
+            values, held, self._head_measures_cache_key(texts)
         )
 
-    def head_measurement(self, stage: str, texts: Texts | None = None) -> HeadMeasurementState:
+    def head_measurement_state(
+        self, stage: str, texts: Texts | None = None
+    ) -> HeadMeasurementState:
         """Return the progress of `measured` for a stage, for display."""
-        key = "measurement", *self._measures_key(texts)
+        key = "measurement", *self._head_measures_cache_key(texts)
         found: HeadMeasurementState = cached_result_for_values(
             self._value_vectors, self._held[stage], key, HeadMeasurementState
         )
         return found
 
-    def _measures_key(self, texts: Texts | None) -> tuple[Hashable, ...]:
+    def _head_measures_cache_key(self, texts: Texts | None) -> tuple[Hashable, ...]:
         key = self._texts_key  # the worker may change it in the meantime
         if key.texts is not texts:
             key = self._texts_key = _TextsKey(texts)
@@ -486,7 +501,7 @@ class Trace:
         stage: str,
         leading: LeadingIndex,
         texts: Texts | None = None,
-        progress: Progress = no_progress,
+        progress: Progress = ignore_progress,
     ) -> HeadMeasures:
         """Return the measures of a head that attends equally to all allowed keys of a text.
 
@@ -496,23 +511,30 @@ class Trace:
         """
         text = self.axis_position("text", leading)
         held, values = self._held[stage], self._value_vectors
-        words, first = texts[text] if texts else (), first_query_position(self.sides, texts)
+        words, first = (
+            texts[text] if texts else (),
+            first_query_position(self.query_key_counts, texts),
+        )
         is_known = self.has_module or bool(self.layer_masks) or held.is_blockwise
-        masking = MaskingSpec.of(self.spec_at(leading), stage) if is_known else None
+        masking = MaskingSpec.from_spec(self.spec_at(leading), stage) if is_known else None
 
         def compute_measures() -> HeadMeasures:
             norms = _value_norms(values, self.axes, text)
             if masking is None:
-                layers = held.by_layer() if self.axes == ("layer",) else (held,)
-                read = reduce(np.logical_or, (attended_keys(one.tensor.detach()) for one in layers))
-                return measure_uniform(read, self.tokens, words, norms, first)
-            real = masking.lengths[text] if masking.lengths else self.tokens
-            is_square = self.sides[0] == self.sides[1]
-            ranges = allowed_key_ranges(masking, self.tokens, text)
+                layers = held.split_by_layer() if self.axes == ("layer",) else (held,)
+                read = reduce(
+                    np.logical_or, (attended_cells(one.tensor.detach()) for one in layers)
+                )
+                return measure_uniform_attention(read, self.query_count, words, norms, first)
+            real = masking.lengths[text] if masking.lengths else self.query_count
+            is_square = self.query_key_counts[0] == self.query_key_counts[1]
+            ranges = allowed_key_ranges(masking, self.query_count, text)
             if held.is_blockwise and is_square and ranges is not None:
                 own = ranges[0][:real], ranges[1][:real]
-                return measure_uniform_in_ranges(own, words, norms, progress, first)
-            return measure_uniform(self.allowed(stage, leading), real, words, norms, first)
+                return measure_uniform_attention_in_ranges(own, words, norms, progress, first)
+            return measure_uniform_attention(
+                self.allowed_mask(stage, leading), real, words, norms, first
+            )
 
         key = ("uniform", masking, text, words, first)
         measures: HeadMeasures = cached_result_for_values(values, held, key, compute_measures)
@@ -526,14 +548,14 @@ def _value_norms(
     if values is None or not values.is_in_memory:
         return None
     index = tuple(text if axis == "text" else slice(None) for axis in axes)
-    return to_readonly_array(values.row_lengths()[index].flatten(0, -2))
+    return to_readonly_array(values.row_norms()[index].flatten(0, -2))
 
 
-def _reads_of_layer_before(row: Stage) -> tuple[str, ...]:
+def _reads_of_previous_layer(row: Stage) -> tuple[str, ...]:
     return ("result",) if isinstance(row.step, ResidualStream) else ()
 
 
-def _copied_trace(spec: AttentionSpec, rows: tuple[Stage, ...] | None, *parts: Any) -> Trace:
+def _create_copied_trace(spec: AttentionSpec, rows: tuple[Stage, ...] | None, *parts: Any) -> Trace:
     """Create a copied trace; without rows, all of its stages were computed from the spec."""
     return Trace(spec, rows or stages(spec), *parts)
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from visualizer.attention.importers.state_dict import spec_from_file
+from visualizer.attention.importers.state_dict import spec_from_state_dict
 from visualizer.cli.export_files import (
     ALL_OPTION,
     SEVERAL_FILES_ERROR,
     STANDARD_OUTPUT_PATH,
     with_name_suffix,
 )
-from visualizer.cli.option_parser import read_own_weights
+from visualizer.cli.option_parser import read_custom_weights
 from visualizer.cli.options import SETTING_GROUPS, option_value
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import FigureExtent, FigureTheme, FilmSettings
+from visualizer.export.figure_settings import AnimationSettings, FigureExtent, FigureTheme
 from visualizer.export.option_parsing import create_figure_settings
 from visualizer.file_opening import EXPORT_VIEW
 from visualizer.lab.layer_document import create_layer_document
@@ -47,7 +47,9 @@ def build_document(options: argparse.Namespace, base: Document | None = None) ->
     return document_builder.create_document(options.text or (), _given_settings(options), base)
 
 
-def load_weights(options: argparse.Namespace, document: Document) -> tuple[Document, str]:
+def load_weights_into_document(
+    options: argparse.Namespace, document: Document
+) -> tuple[Document, str]:
     """Return the document with the weights of --weights, and a notice for the user.
 
     Raises
@@ -56,12 +58,14 @@ def load_weights(options: argparse.Namespace, document: Document) -> tuple[Docum
         With the field ``own_weights``, if the document cannot use the weights.
     """
     try:
-        own_weights = read_own_weights(options.weights)
+        own_weights = read_custom_weights(options.weights)
         if own_weights:
             settings = _given_settings(options) | {"own_weights": own_weights}
             changed = document_builder.create_document((), settings, document)
             return replace(changed, weights_source=FILE_WEIGHTS_SOURCE), ""
-        spec, notice = spec_from_file(options.weights, document.spec, document.max_text_tokens)
+        spec, notice = spec_from_state_dict(
+            options.weights, document.spec, document.max_text_tokens
+        )
     except InputError as refused:
         raise InputError("own_weights", refused.sentence) from refused
     document = replace(document, spec=spec, weights_source=FILE_WEIGHTS_SOURCE)
@@ -74,7 +78,7 @@ def _given_settings(options: argparse.Namespace) -> dict[str, Any]:
     given = {name: option_value(options, name) for name in names if name != "own_weights"}
     defaults = Document()
     typed = {
-        name: type(defaults.get(name))(value) if isinstance(value, str) else value
+        name: type(defaults.get_setting(name))(value) if isinstance(value, str) else value
         for name, value in given.items()
         if value is not None
     }
@@ -99,12 +103,12 @@ def build_figure_settings(options: argparse.Namespace) -> FigureSettings:
         title=options.title or "",
         has_caption=not options.no_caption,
         has_all_layers=options.all_layers,
-        film=_film_settings(options),
+        film=_build_animation_settings(options),
     )
 
 
-def _film_settings(options: argparse.Namespace) -> FilmSettings:
-    return FilmSettings(
+def _build_animation_settings(options: argparse.Namespace) -> AnimationSettings:
+    return AnimationSettings(
         span=options.span,
         grain=StepSize(options.grain or StepSize.TOUR),
         speed=options.speed or 1.0,
@@ -125,7 +129,7 @@ def is_run_folder(path: Path) -> bool:
     return RunFolder(path).metadata_file.exists()
 
 
-def options_per_layer(options: argparse.Namespace) -> list[argparse.Namespace]:
+def split_options_per_layer(options: argparse.Namespace) -> list[argparse.Namespace]:
     """Return a copy of the options for each layer if all layers of a run are requested.
 
     Otherwise, return only the options themselves.
@@ -154,7 +158,7 @@ def options_per_layer(options: argparse.Namespace) -> list[argparse.Namespace]:
     return per_layer
 
 
-def document_of_layer(options: argparse.Namespace) -> SavedDocument:
+def build_document_of_layer(options: argparse.Namespace) -> SavedDocument:
     """Apply a layer of a run, with the last saved weights, to a text; return the document.
 
     The options select the layer and the text, and are then reset to None. The default text is the
@@ -166,21 +170,21 @@ def document_of_layer(options: argparse.Namespace) -> SavedDocument:
         With the field ``text`` or ``layer``, if the model cannot process the text or does not have
         the layer; with another field, if the run cannot be read.
     """
-    from visualizer.lab.runs.store import initial_probe
+    from visualizer.lab.runs.store import choose_initial_probe
     from visualizer.language import probe as language_probe
-    from visualizer.language.open_run import OpenRun
+    from visualizer.language.opened_run import OpenedRun
 
     path, layer, texts = options.file, options.layer or 1, options.text or ()
     is_layer_given = options.layer is not None
     options.layer = options.text = None
     if len(texts) > 1:
         raise InputError("text", "A lab model accepts only one text. Specify one text.")
-    opened = OpenRun(RunFolder(path), is_held=False)
+    opened = OpenedRun(RunFolder(path), is_held=False)
     try:
         metadata = opened.metadata
         model, step = opened.model_at(None)
-        text = texts[0] if texts else initial_probe(path, metadata.sample, metadata.settings)
-        probe = language_probe.ProbeText.of(text, metadata.vocabulary, model)
+        text = texts[0] if texts else choose_initial_probe(path, metadata.sample, metadata.settings)
+        probe = language_probe.ProbeText.from_text(text, metadata.vocabulary, model)
         if probe.cut:
             block = metadata.settings.block
             sentence = (

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from visualizer.cli.options import option_name, option_value
 from visualizer.console import discard_standard_output, print_message
 from visualizer.errors import InputError, system_error_reason
-from visualizer.export.formats import FormatKind, depends_on_view, format_of
+from visualizer.export.formats import FormatKind, depends_on_view, format_of_file
 from visualizer.export.offscreen_qt_application import describe_missing_characters, offscreen_qt
 from visualizer.format import format_count
 from visualizer.session.document_builder import missing_number_error
@@ -56,10 +56,12 @@ class ExportJob(Struct, frozen=True, eq=False):
 
 def export_format(path: Path, options: argparse.Namespace) -> ExportFormat | None:
     """Return the format that the suffix of a path or, for standard output, --format selects."""
-    return format_of(f".{options.format}" if path == STANDARD_OUTPUT_PATH else path.name)
+    return format_of_file(f".{options.format}" if path == STANDARD_OUTPUT_PATH else path.name)
 
 
-def export_jobs(options: argparse.Namespace, snapshot: ExportSnapshot) -> tuple[ExportJob, ...]:
+def create_export_jobs(
+    options: argparse.Namespace, snapshot: ExportSnapshot
+) -> tuple[ExportJob, ...]:
     """Return the files to write: one per layer or text if all layers or texts are requested.
 
     Raises
@@ -67,7 +69,7 @@ def export_jobs(options: argparse.Namespace, snapshot: ExportSnapshot) -> tuple[
     InputError
         If the run does not have the layer or the text.
     """
-    snapshots = [*_shown_snapshots(options, snapshot)]
+    snapshots = [*_iterate_snapshots(options, snapshot)]
     jobs = []
     for path in options.export:
         format_ = export_format(path, options)
@@ -79,7 +81,7 @@ def export_jobs(options: argparse.Namespace, snapshot: ExportSnapshot) -> tuple[
     return tuple(jobs)
 
 
-def _shown_snapshots(
+def _iterate_snapshots(
     options: argparse.Namespace, snapshot: ExportSnapshot
 ) -> Iterator[tuple[str, ExportSnapshot]]:
     """Yield the suffix of each file name, and the snapshot that the file shows."""
@@ -98,7 +100,7 @@ def _requested_positions(
 ) -> list[tuple[str, int | None]]:
     """Return the file name suffix and the index of each requested layer or text."""
     requested, axis = option_value(options, field), field.removesuffix("_shown")
-    count = snapshot.run.trace.count(axis)
+    count = snapshot.run.trace.axis_size(axis)
     if requested is None:
         return [("", None)]
     if requested == ALL_OPTION:
@@ -137,7 +139,7 @@ def write_exports(
                 _write_job(job, figure_settings, progress)
                 progress.report_written(job.name)
             except InputError as refused:
-                progress.clear()
+                progress.clear_line()
                 print_message(option_error_message(refused, options))
                 status = max(status, 1 if refused.field == "export" else 2)
     return status
@@ -156,12 +158,12 @@ def option_error_message(refused: InputError, options: argparse.Namespace) -> st
 def _write_job(job: ExportJob, figure_settings: FigureSettings, progress: ConsoleProgress) -> None:
     from visualizer.export.writers import export_file
 
-    report = progress.callback(job.name)
+    report = progress.create_file_callback(job.name)
     if job.format.kind is FormatKind.FILM and not progress.is_silent:
         _announce_animation(job, figure_settings, progress, report)
 
     def notice(sentence: str) -> None:
-        progress.clear()
+        progress.clear_line()
         print_message(f"{job.name}: {sentence}")
 
     if job.path == STANDARD_OUTPUT_PATH:
@@ -177,10 +179,10 @@ def _write_to_standard_output(
     notice: Callable[[str], object],
 ) -> None:
     """Write a complete file to standard output, or nothing if it cannot be created."""
-    from visualizer.export.writers import export_into
+    from visualizer.export.writers import export_to_stream
 
     with tempfile.TemporaryFile() as buffer:
-        export_into(buffer, job.format.suffix, job.snapshot, figure_settings, progress, notice)
+        export_to_stream(buffer, job.format.suffix, job.snapshot, figure_settings, progress, notice)
         buffer.seek(0)
         try:
             shutil.copyfileobj(buffer, sys.stdout.buffer)
@@ -195,17 +197,17 @@ def _announce_animation(
     job: ExportJob, figure_settings: FigureSettings, progress: ConsoleProgress, report: Progress
 ) -> None:
     """Print the number of frames of an animation and the estimated time for writing them."""
-    from visualizer.export.film_plan import plan_film, rounding_note
-    from visualizer.export.films.film_layout import check_film_size
-    from visualizer.export.films.film_writer import estimate_film
+    from visualizer.export.film_plan import plan_animation, rounding_note
+    from visualizer.export.films.film_layout import check_animation_size
+    from visualizer.export.films.film_writer import estimate_animation
 
-    check_film_size(figure_settings)
-    frames = len(plan_film(job.snapshot.run.trace, figure_settings.film))
+    check_animation_size(figure_settings)
+    frames = len(plan_animation(job.snapshot.run.trace, figure_settings.film))
     duration_text = SHORT_TIME_MESSAGE
     if frames > MAX_UNESTIMATED_FRAMES:
-        film_estimate = estimate_film(job.snapshot, figure_settings, job.format.suffix, report)
+        film_estimate = estimate_animation(job.snapshot, figure_settings, job.format.suffix, report)
         duration_text = film_estimate.duration_text
-    progress.clear()
+    progress.clear_line()
     print_message(f"{job.name}: writing {format_count(frames, 'frame')} takes {duration_text}.")
     if rounded := rounding_note(figure_settings):
         print_message(f"{job.name}: {rounded}")

@@ -10,11 +10,11 @@ from visualizer.cli import option_parser
 from visualizer.console import escape_control_characters, print_message, write_output
 from visualizer.errors import InputError
 from visualizer.language.run_folder import RunFolder, choose_probe_text
-from visualizer.language.sampling import SamplingSettings, check_sampling
+from visualizer.language.sampling import SamplingSettings, check_sampling_settings
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.models.model_folder import is_model_folder
 from visualizer.optional_packages import PACKAGE_FIELD as MISSING_PACKAGE
-from visualizer.runtime import InterruptSignalError, handle_stop_signals, raise_interruption
+from visualizer.runtime import InterruptSignalError, handle_stop_signals, raise_interrupt_error
 
 if TYPE_CHECKING:
     import argparse
@@ -41,7 +41,7 @@ class _ReaderClosedError(Exception):
     """Raised when the program that reads the output, such as ``head``, has closed the pipe."""
 
 
-def generate_parser() -> option_parser.CommandLineParser:
+def create_generate_parser() -> option_parser.CommandLineParser:
     """Create the argument parser of ``generate``."""
     parser = option_parser.CommandLineParser(
         prog=f"attention-visualizer {GENERATE_COMMAND}",
@@ -126,7 +126,7 @@ def generate_parser() -> option_parser.CommandLineParser:
 
 def generate(arguments: Sequence[str]) -> int:
     """Generate the text that the arguments describe; return the exit status."""
-    options = generate_parser().parse_args(arguments)
+    options = create_generate_parser().parse_args(arguments)
     if options.folder is None:
         print_message(
             "the following argument is required: FOLDER, the folder of a run or of a model"
@@ -134,12 +134,12 @@ def generate(arguments: Sequence[str]) -> int:
         return 2
     sampling = SamplingSettings(options.temperature, options.top_k, options.top_p)
     try:
-        check_sampling(sampling)
-        with handle_stop_signals(raise_interruption):
+        check_sampling_settings(sampling)
+        with handle_stop_signals(raise_interrupt_error):
             if is_model_folder(options.folder):
-                _write_text_of_model(options, sampling)
+                _generate_with_transformers_model(options, sampling)
             else:
-                _write_text(options, sampling)
+                _generate_with_lab_model(options, sampling)
     except InputError as refused:
         names = {"text": "--prompt", "step": "--step", "temperature": "--temperature",
                  "top_p": "--top-p", "tokens": "--tokens", "chat": "--chat"}  # fmt: skip
@@ -159,7 +159,9 @@ def _parse_folder(text: str) -> Path:
     return path if is_model_folder(path) else option_parser.convert_run_folder(text)
 
 
-def _write_text_of_model(options: argparse.Namespace, sampling: SamplingSettings) -> None:
+def _generate_with_transformers_model(
+    options: argparse.Namespace, sampling: SamplingSettings
+) -> None:
     from visualizer.attention.torch_preload import load_torch_library
 
     if options.prompt is None:
@@ -186,20 +188,20 @@ def _write_text_of_model(options: argparse.Namespace, sampling: SamplingSettings
         write_output("\n")
 
 
-def _write_text(options: argparse.Namespace, sampling: SamplingSettings) -> None:
+def _generate_with_lab_model(options: argparse.Namespace, sampling: SamplingSettings) -> None:
     if options.chat:
         raise InputError("chat", "not available for lab models, which have no chat template")
-    from visualizer.language.open_run import OpenRun
-    from visualizer.language.saved_model import iterate_tokens
+    from visualizer.language.opened_run import OpenedRun
+    from visualizer.language.saved_model import iterate_generated_tokens
 
-    opened = OpenRun(RunFolder(options.folder), is_held=False)
+    opened = OpenedRun(RunFolder(options.folder), is_held=False)
     try:
         metadata, vocabulary = opened.metadata, opened.metadata.vocabulary
         model, _ = opened.model_at(options.step)
         prompt = options.prompt
         if prompt is None:
             prompt = choose_probe_text(metadata.sample, metadata.settings)
-        tokens = iterate_tokens(model, vocabulary, prompt, sampling, options.seed)
+        tokens = iterate_generated_tokens(model, vocabulary, prompt, sampling, options.seed)
         separator = " " if vocabulary.tokenizer is TokenizerKind.WORDS else ""
         prefix = prompt + separator
         for token in islice(tokens, options.tokens):

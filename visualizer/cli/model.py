@@ -18,22 +18,22 @@ from visualizer.cli.document_options import apply_colour_options, build_figure_s
 from visualizer.cli.export_files import (
     ALL_OPTION,
     STANDARD_OUTPUT_PATH,
-    export_jobs,
+    create_export_jobs,
     with_name_suffix,
     write_exports,
 )
-from visualizer.cli.option_checks import first_file_option_error
+from visualizer.cli.option_checks import first_export_option_error
 from visualizer.cli.options import OPTION_GROUPS, option_name
 from visualizer.console import ConsoleProgress, print_message, write_output
-from visualizer.errors import InputError, missing_error
-from visualizer.export.figures.document_attachment import max_layer_bytes
+from visualizer.errors import InputError, not_found_error
+from visualizer.export.figures.document_attachment import max_embedded_layer_bytes
 from visualizer.export.offscreen_qt_application import offscreen_qt
 from visualizer.file_opening import EXPORT_VIEW
 from visualizer.format import format_size
-from visualizer.progress import no_progress, report_progress_to
+from visualizer.progress import ignore_progress, report_progress_to
 from visualizer.runtime import InterruptSignalError, handle_stop_signals
 from visualizer.session.document import Document
-from visualizer.session.document_builder import normalize_text, select_stages_and_heads
+from visualizer.session.document_builder import normalize_text, with_stages_and_heads
 from visualizer.session.export_snapshot import ExportSnapshot
 from visualizer.session.head_order import HeadOrder
 from visualizer.storage import atomic_file
@@ -74,7 +74,7 @@ _ARGUMENT_FIELDS = frozenset(
 """Error fields that are also the name of an option."""
 
 
-def model_parser() -> option_parser.CommandLineParser:
+def create_model_parser() -> option_parser.CommandLineParser:
     """Create the argument parser of ``model``."""
     parser = option_parser.CommandLineParser(
         prog=f"attention-visualizer {MODEL_COMMAND}",
@@ -92,7 +92,7 @@ def model_parser() -> option_parser.CommandLineParser:
     )
     opened.add_argument(
         "--text",
-        type=option_parser.convert_input_error(normalize_text),
+        type=option_parser.with_argparse_errors(normalize_text),
         action="append",
         help="input text; repeat the option to write one table of heads for several texts",
     )
@@ -110,7 +110,7 @@ def model_parser() -> option_parser.CommandLineParser:
     )
     opened.add_argument(
         "--second",
-        type=option_parser.convert_input_error(normalize_text),
+        type=option_parser.with_argparse_errors(normalize_text),
         metavar="TEXT",
         help=(
             "second text of a pair or, for an encoder-decoder model, the text that the decoder "
@@ -162,33 +162,33 @@ def model_parser() -> option_parser.CommandLineParser:
 
 def model(arguments: Sequence[str]) -> int:
     """Run the model that the arguments describe; return the exit status."""
-    options = model_parser().parse_args(arguments)
-    if wrong := _find_error(options):
+    options = create_model_parser().parse_args(arguments)
+    if wrong := _find_option_error(options):
         print_message(wrong)
         return 2
     progress = ConsoleProgress(is_quiet=options.quiet)
     try:
-        with handle_stop_signals(progress.stop):
+        with handle_stop_signals(progress.handle_signal):
             return _run_model_and_write(options, progress)
     except InputError as refused:
-        progress.clear()
+        progress.clear_line()
         is_argument = refused.field in _ARGUMENT_FIELDS
         prefix = f"argument {option_name(refused.field)}: " if is_argument else ""
         print_message(f"{prefix}{refused.sentence}")
         return 1 if refused.field in {"model", "export"} else 2
     except InterruptSignalError as stopped:
-        progress.clear()
+        progress.clear_line()
         return stopped.status
 
 
-def _all_texts(options: argparse.Namespace) -> list[str]:
+def _requested_texts(options: argparse.Namespace) -> list[str]:
     return [*(options.text or ()), *(options.texts or ())]
 
 
-def _find_error(options: argparse.Namespace) -> str:
+def _find_option_error(options: argparse.Namespace) -> str:
     if options.folder is None:
         return "the following argument is required: FOLDER, the folder of a model"
-    texts = _all_texts(options)
+    texts = _requested_texts(options)
     if options.image and (texts or options.second is not None):
         return "--image cannot be combined with --text, --texts or --second. Remove one of them."
     if options.image and options.chat:
@@ -209,67 +209,71 @@ def _find_error(options: argparse.Namespace) -> str:
         return f"argument --overview: invalid value '{options.overview}': must end in .png"
     # Running the model also reports progress, so --quiet has an effect even without files.
     others = argparse.Namespace(**vars(options) | {"quiet": False})
-    return first_file_option_error(others) or ""
+    return first_export_option_error(others) or ""
 
 
 def _run_model_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> int:
-    from visualizer.attention.device import check_available
+    from visualizer.attention.device import check_device_available
     from visualizer.models.layer_lookup import layer_numbers
     from visualizer.models.opened_model import open_model
 
-    texts = _all_texts(options)
+    texts = _requested_texts(options)
     device = Device(options.device or Device.AUTO)
-    check_available(device)
+    check_device_available(device)
     if options.from_disk:
-        print_message(_describe_estimate(options.folder))
+        print_message(_describe_disk_reading_estimate(options.folder))
     opened = open_model(options.folder, device, is_from_disk=options.from_disk)
     if len(texts) > 1:
         _process_texts(options, opened, texts, progress)
         return 0
     label = LAYERS_LABEL if options.from_disk else READING_LABEL
     is_reported = options.from_disk or not options.image
-    with report_progress_to(progress.callback(label) if is_reported else no_progress):
+    with report_progress_to(
+        progress.create_file_callback(label) if is_reported else ignore_progress
+    ):
         runs = (
             opened.attend_image(options.image)
             if options.image
             else opened.attend(texts[0], options.second, is_chat=options.chat)
         )
-    progress.clear()
-    runs = _select_part(runs, options.part)
+    progress.clear_line()
+    runs = _select_runs_of_part(runs, options.part)
     for notice in _unique_notices(runs):
         print_message(notice)
     if options.overview:
         _write_overview(runs, options.overview)
     if options.heads or not (options.export or options.overview):
-        _write_table(("layer", "head"), _head_rows(runs), options.heads or STANDARD_OUTPUT_PATH)
+        _write_head_table(
+            ("layer", "head"), _list_head_rows(runs), options.heads or STANDARD_OUTPUT_PATH
+        )
     if not options.export:
         return 0
     figure_settings = build_figure_settings(options)
     numbers = layer_numbers(runs)
     layers = numbers if options.layer == ALL_OPTION else [(options.layer or 1) - 1]
-    jobs = [job for number in layers for job in _export_jobs(options, runs, number)]
+    jobs = [job for number in layers for job in _create_layer_export_jobs(options, runs, number)]
     if figure_settings.has_all_layers and jobs:
-        size = max(max_layer_bytes(job.snapshot.run) for job in jobs)
+        size = max(max_embedded_layer_bytes(job.snapshot.run) for job in jobs)
         print_message(
             f"The embedded layers enlarge each image and web page by up to {format_size(size)}."
         )
     return write_exports(jobs, figure_settings, progress, options)
 
 
-def _describe_estimate(folder: Path) -> str:
+def _describe_disk_reading_estimate(folder: Path) -> str:
     """Describe the memory and the time that are required to stream a model from disk."""
-    from visualizer.models.disk_reading_estimate import (
+    from visualizer.models.disk_streaming_estimate import (
         LAB_MODEL_REASON,
-        disk_reading_error,
-        estimate_disk_reading,
+        disk_streaming_error,
+        estimate_disk_streaming,
     )
     from visualizer.models.lab_model_files import is_lab_model
     from visualizer.models.model_folder import read_model_folder
 
     if is_lab_model(folder):
-        raise disk_reading_error(folder.name, LAB_MODEL_REASON)
+        raise disk_streaming_error(folder.name, LAB_MODEL_REASON)
     found = read_model_folder(folder, has_fingerprint=False)
-    return estimate_disk_reading(found, Dtype.FLOAT32).description
+    return estimate_disk_streaming(found, Dtype.FLOAT32).description
 
 
 def _process_texts(
@@ -279,26 +283,28 @@ def _process_texts(
     progress: ConsoleProgress,
 ) -> None:
     """Process several texts, and write one table with the heads for each text."""
-    from visualizer.models.text_reading import attend_texts
+    from visualizer.models.model_text_runs import run_model_on_texts
 
     rows: list[tuple[int | str, ...]] = []
     notices: dict[str, None] = {}
-    report = progress.callback("Texts")
-    for number, text_runs in enumerate(attend_texts(opened, texts, is_chat=options.chat), 1):
+    report = progress.create_file_callback("Texts")
+    for number, text_runs in enumerate(run_model_on_texts(opened, texts, is_chat=options.chat), 1):
         report(number, len(texts))
-        runs = _select_part(text_runs, options.part)
-        rows += [(number, *row) for row in _head_rows(runs)]
+        runs = _select_runs_of_part(text_runs, options.part)
+        rows += [(number, *row) for row in _list_head_rows(runs)]
         notices |= _unique_notices(runs)
-    progress.clear()
+    progress.clear_line()
     for notice in notices:
         print_message(notice)
-    _write_table(("text", "layer", "head"), rows, options.heads or STANDARD_OUTPUT_PATH)
+    _write_head_table(("text", "layer", "head"), rows, options.heads or STANDARD_OUTPUT_PATH)
 
 
-def _select_part(runs: tuple[LayerGroupRun, ...], name: str | None) -> tuple[LayerGroupRun, ...]:
-    from visualizer.models.layer_lookup import find_part_runs, runs_of_single_part
+def _select_runs_of_part(
+    runs: tuple[LayerGroupRun, ...], name: str | None
+) -> tuple[LayerGroupRun, ...]:
+    from visualizer.models.layer_lookup import find_runs_of_part, require_single_part
 
-    return find_part_runs(runs, name) if name else runs_of_single_part(runs)
+    return find_runs_of_part(runs, name) if name else require_single_part(runs)
 
 
 def _unique_notices(runs: Sequence[LayerGroupRun]) -> dict[str, None]:
@@ -306,7 +312,7 @@ def _unique_notices(runs: Sequence[LayerGroupRun]) -> dict[str, None]:
     return dict.fromkeys(notice for each in runs for notice in each.notices)
 
 
-def _export_jobs(
+def _create_layer_export_jobs(
     options: argparse.Namespace, runs: Sequence[LayerGroupRun], layer: int
 ) -> tuple[ExportJob, ...]:
     """Return the files to write for a layer, given by its index."""
@@ -316,16 +322,16 @@ def _export_jobs(
     if found is None:
         numbers = [number + 1 for number in layer_numbers(runs)]
         existing = f"The layers are {numbers[0]} to {numbers[-1]}."
-        raise missing_error("layer", f"layer {layer + 1}", existing)
+        raise not_found_error("layer", f"layer {layer + 1}", existing)
     layer_run, index = found
     view = replace(EXPORT_VIEW, layer=index)
-    view = select_stages_and_heads(layer_run.run, view, options.stages, options.heads_shown)
+    view = with_stages_and_heads(layer_run.run, view, options.stages, options.heads_shown)
     view = replace(view, colouring=apply_colour_options(options, view.colouring))
-    document = Document().set("captured", captured_header(layer_run.run))
+    document = Document().with_setting("captured", captured_header(layer_run.run))
     snapshot = ExportSnapshot(document, view, layer_run.run)
     suffix = f"-layer{layer + 1}" if options.layer == ALL_OPTION else ""
     files = {"layer": None, "export": [with_name_suffix(path, suffix) for path in options.export]}
-    return export_jobs(argparse.Namespace(**vars(options) | files), snapshot)
+    return create_export_jobs(argparse.Namespace(**vars(options) | files), snapshot)
 
 
 def _write_overview(runs: Sequence[LayerGroupRun], path: Path) -> None:
@@ -338,9 +344,9 @@ def _write_overview(runs: Sequence[LayerGroupRun], path: Path) -> None:
     atomic_file.write_atomically(path, lambda file: file.write(content))
 
 
-def _head_rows(runs: Sequence[LayerGroupRun]) -> list[tuple[int | str, ...]]:
+def _list_head_rows(runs: Sequence[LayerGroupRun]) -> list[tuple[int | str, ...]]:
     """Return the table of all heads; layers and heads are numbered from 1."""
-    from visualizer.models.layer_lookup import HEAD_MEASURES, list_head_rows
+    from visualizer.models.layer_lookup import HEAD_MEASURES, list_head_measure_rows
 
     return [
         (
@@ -348,11 +354,13 @@ def _head_rows(runs: Sequence[LayerGroupRun]) -> list[tuple[int | str, ...]]:
             int(row["head"]) + 1,
             *(f"{row[name]:.6g}" for name in HEAD_MEASURES),
         )
-        for row in list_head_rows(runs)
+        for row in list_head_measure_rows(runs)
     ]
 
 
-def _write_table(names: Sequence[str], rows: Sequence[tuple[int | str, ...]], path: Path) -> None:
+def _write_head_table(
+    names: Sequence[str], rows: Sequence[tuple[int | str, ...]], path: Path
+) -> None:
     """Write the measures of all heads; `names` are the headings of the columns before them."""
     from visualizer.models.layer_lookup import HEAD_MEASURES
 

@@ -27,12 +27,12 @@ from visualizer.export.formats import (
     ExportFormat,
     FormatKind,
     depends_on_view,
-    format_of,
-    is_text_format,
+    format_of_file,
+    is_terminal_readable,
     list_suffixes,
     unavailable_reason,
 )
-from visualizer.session.view_options import ColourMapKind, maps_of_kind
+from visualizer.session.view_options import ColourMapKind, colour_maps_of_kind
 
 if TYPE_CHECKING:
     import argparse
@@ -43,7 +43,7 @@ SIZE_FIELDS = ("d_in", "d_out", "heads", "mechanism")
 """Fields that determine the required shapes of custom matrices."""
 
 
-def _formats_using(field: str) -> frozenset[ExportFormat]:
+def _formats_using_field(field: str) -> frozenset[ExportFormat]:
     """Return the formats that use a field of `FigureSettings`."""
     return frozenset(
         each for each in FORMATS if field in ExportSettings(each.suffix).used_field_names
@@ -60,13 +60,13 @@ AFFECTED_FORMATS = {
     "colour_map": frozenset(
         each for each in FORMATS if each.kind.contains_pictures or each.kind is FormatKind.DOCUMENT
     ),
-    "layout": _formats_using("extent"),
-    "theme": _formats_using("paper"),
-    "size": _formats_using("width_mm") | _FILMS,
-    "dpi": _formats_using("dpi") | _FILMS,
-    "title": _formats_using("title"),
-    "no_caption": _formats_using("has_caption"),
-    "all_layers": _formats_using("has_all_layers"),
+    "layout": _formats_using_field("extent"),
+    "theme": _formats_using_field("paper"),
+    "size": _formats_using_field("width_mm") | _FILMS,
+    "dpi": _formats_using_field("dpi") | _FILMS,
+    "title": _formats_using_field("title"),
+    "no_caption": _formats_using_field("has_caption"),
+    "all_layers": _formats_using_field("has_all_layers"),
     "span": _FILMS,
     "grain": _FILMS,
     "speed": _FILMS,
@@ -97,22 +97,22 @@ def first_option_error(options: argparse.Namespace, document: Document) -> str |
 
     The message begins with the name of the option that causes the error, or with FILE.
     """
-    for problem in document.problems():
+    for problem in document.setting_problems():
         return _describe_problem(problem, options, document)
     return (
-        _find_contradiction(options)
+        _find_conflicting_options(options)
         or _find_option_without_module(options, document)
-        or _find_idle_setting(options, document)
-        or first_file_option_error(options)
+        or _find_unused_setting(options, document)
+        or first_export_option_error(options)
     )
 
 
-def first_file_option_error(options: argparse.Namespace) -> str | None:
+def first_export_option_error(options: argparse.Namespace) -> str | None:
     """Return the first error in the options for exported files."""
     return (
         _find_colour_map_conflict(options)
-        or _find_overruled_selection(options)
-        or _find_idle_option(options)
+        or _find_unused_selection(options)
+        or _find_unused_option(options)
         or _find_standard_output_error(options)
         or _find_missing_package(options)
     )
@@ -127,18 +127,19 @@ def _describe_problem(problem: Problem, options: argparse.Namespace, document: D
     parts = (field, remedied, "projection", "block", *sizes)
     field = next((part for part in parts if _is_given(options, part)), field)
     if field.startswith("own_"):
-        return f"argument {_source_name(options, field)}: {problem.sentence}"
+        return f"argument {_source_of_matrix(options, field)}: {problem.sentence}"
     return (
-        f"argument {option_name(field)}: invalid value '{document.get(field)}': {problem.sentence}"
+        f"argument {option_name(field)}: invalid value "
+        f"'{document.get_setting(field)}': {problem.sentence}"
     )
 
 
-def _source_name(options: argparse.Namespace, field: str) -> str:
+def _source_of_matrix(options: argparse.Namespace, field: str) -> str:
     """Return the option that supplied a matrix, or FILE if the opened file contains the matrix."""
     return option_name(field) if _is_given(options, field) else "FILE"
 
 
-def _find_contradiction(options: argparse.Namespace) -> str | None:
+def _find_conflicting_options(options: argparse.Namespace) -> str | None:
     if options.text and options.file and options.file.suffix.lower() == ".txt":
         return "--text cannot be combined with a text file. Remove one of them."
     if _is_given(options, "mask") and _is_given(options, "causal"):
@@ -151,7 +152,7 @@ def _find_colour_map_conflict(options: argparse.Namespace) -> str | None:
     for kind in ColourMapKind:
         of_kind = [
             colour_map.id
-            for colour_map in maps_of_kind(kind)
+            for colour_map in colour_maps_of_kind(kind)
             if colour_map.id in (options.colour_map or ())
         ]
         if len(of_kind) > 1:
@@ -160,7 +161,7 @@ def _find_colour_map_conflict(options: argparse.Namespace) -> str | None:
     return None
 
 
-def _find_overruled_selection(options: argparse.Namespace) -> str | None:
+def _find_unused_selection(options: argparse.Namespace) -> str | None:
     """Return an error if stages or heads are selected but the layout shows all of them."""
     for name, layouts in _LAYOUTS_SHOWING_ALL.items():
         if _is_given(options, name) and options.layout in layouts:
@@ -182,8 +183,8 @@ def _find_standard_output_error(options: argparse.Namespace) -> str | None:
     for name in ("layer", "text_shown"):
         if option_value(options, name) == ALL_OPTION:
             return f"argument {option_name(name)}: {SEVERAL_FILES_ERROR}"
-    format_ = format_of(f".{options.format}")
-    if format_ and not is_text_format(format_) and sys.stdout.isatty():
+    format_ = format_of_file(f".{options.format}")
+    if format_ and not is_terminal_readable(format_) and sys.stdout.isatty():
         return (
             f"argument --export: {options.format.upper()} is a binary format and "
             "cannot be written to a terminal. Redirect standard output, or specify a "
@@ -213,7 +214,7 @@ def _find_option_without_module(options: argparse.Namespace, document: Document)
     )
 
 
-def _find_idle_setting(options: argparse.Namespace, document: Document) -> str | None:
+def _find_unused_setting(options: argparse.Namespace, document: Document) -> str | None:
     """Return an error for a setting that has no effect in combination with the other settings."""
     for name in SETTINGS_BY_NAME:
         if _is_given(options, name) and (
@@ -223,7 +224,7 @@ def _find_idle_setting(options: argparse.Namespace, document: Document) -> str |
     return None
 
 
-def _find_idle_option(options: argparse.Namespace) -> str | None:
+def _find_unused_option(options: argparse.Namespace) -> str | None:
     """Return an error for the first option that has no effect on the exported files."""
     given = [name for name in AFFECTED_FORMATS if getattr(options, name, None) not in (None, False)]
     if given and not options.export:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from visualizer.attention.importers.state_dict import MAX_ELEMENTS, contains_module
+from visualizer.attention.importers.state_dict import MAX_ELEMENTS, contains_attention_module
 from visualizer.attention.masks import parse_mask
 from visualizer.attention.settings import InvalidValueError, find_choice
 from visualizer.attention.spec import OWN_BIASES, OWN_LAYERS, BooleanMatrix, NumberMatrix
 from visualizer.console import print_message, write_output
 from visualizer.documents.open_document import read_text_file
 from visualizer.errors import InputError, system_error_reason
-from visualizer.export.formats import format_of, list_suffixes
+from visualizer.export.formats import format_of_file, list_suffixes
 from visualizer.export.option_parsing import SIZE_PRESETS, parse_figure_size
 from visualizer.language.run_folder import RunFolder
 from visualizer.models.model_folder import CONFIG_FILE
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import NoReturn
 
-    from visualizer.attention.importers.tensor_file_listing import ArrayEntry, FileContents
+    from visualizer.attention.importers.tensor_file_listing import ArrayEntry, TensorFileContents
     from visualizer.attention.settings import Setting
 
 Value = TypeVar("Value")
@@ -121,7 +121,7 @@ def _takes_one_value(action: argparse.Action) -> bool:
     return is_switch or (action.nargs != 0 and not isinstance(action, argparse._AppendAction))
 
 
-def convert_input_error(read: Callable[[str], Value]) -> Callable[[str], Value]:
+def with_argparse_errors(read: Callable[[str], Value]) -> Callable[[str], Value]:
     """Return a converter that raises the errors of another converter as argparse errors."""
 
     def convert(text: str) -> Value:
@@ -299,7 +299,7 @@ def convert_run_folder(name: str) -> Path:
     return folder
 
 
-def convert_position(text: str) -> int | str:
+def convert_number_or_all(text: str) -> int | str:
     """Convert a number of at least 1; return the word ``all`` unchanged."""
     if text == "all":
         return text
@@ -310,7 +310,7 @@ def convert_position(text: str) -> int | str:
 
 def convert_export_path(text: str) -> Path:
     """Validate a file name with a supported export format, or ``-`` for standard output."""
-    if text != "-" and format_of(text) is None:
+    if text != "-" and format_of_file(text) is None:
         raise invalid_value_error(text, f"must end in {list_suffixes()}")
     return Path(text)
 
@@ -340,10 +340,10 @@ def read_mask(filename: str) -> BooleanMatrix:
     array = _single_matrix_entry(filename).read()
     if not np.isin(array, (0, 1)).all():
         raise _open_error(f"“{path.name}” must contain only the numbers 0 and 1.")
-    return BooleanMatrix.of(array != 0)
+    return BooleanMatrix.from_array(array != 0)
 
 
-def list_weight_arrays(filename: str) -> FileContents:
+def list_weight_arrays(filename: str) -> TensorFileContents:
     """List the arrays of a weights file; their values are read later, with the document.
 
     Raises
@@ -352,7 +352,7 @@ def list_weight_arrays(filename: str) -> FileContents:
         If the file contains neither custom weights nor the weights of a module.
     """
     contents = _list_arrays(filename)
-    if not (_has_only_own_weights(contents) or contains_module(contents)):
+    if not (_has_only_custom_weights(contents) or contains_attention_module(contents)):
         advice = f"Name the arrays {', '.join(OWN_LAYERS)}, or save a module's state_dict."
         raise _open_error(
             f"“{Path(filename).name}” does not contain weights. {contents.description} {advice}"
@@ -360,21 +360,23 @@ def list_weight_arrays(filename: str) -> FileContents:
     return contents
 
 
-def read_own_weights(contents: FileContents) -> tuple[tuple[str, NumberMatrix], ...]:
+def read_custom_weights(contents: TensorFileContents) -> tuple[tuple[str, NumberMatrix], ...]:
     """Read custom weights in the order of the layers; return () if the file is a state_dict."""
-    if not _has_only_own_weights(contents):
+    if not _has_only_custom_weights(contents):
         return ()
     entries = {entry.name: entry for entry in contents.entries}
     own_entries = [(name, entries[name]) for name in _OWN if name in entries]
-    return tuple((name, _read_matrix(_as_matrix(name, entry))) for name, entry in own_entries)
+    return tuple(
+        (name, _read_matrix(_validate_matrix_entry(name, entry))) for name, entry in own_entries
+    )
 
 
-def _has_only_own_weights(contents: FileContents) -> bool:
+def _has_only_custom_weights(contents: TensorFileContents) -> bool:
     return bool(contents.entries) and all(entry.name in _OWN for entry in contents.entries)
 
 
-def _list_arrays(filename: str) -> FileContents:
-    from visualizer.attention.importers.readers import list_arrays  # loads torch
+def _list_arrays(filename: str) -> TensorFileContents:
+    from visualizer.attention.importers.tensor_file_reader import list_arrays  # loads torch
 
     return list_arrays(Path(filename))
 
@@ -385,10 +387,10 @@ def _single_matrix_entry(filename: str) -> ArrayEntry:
         raise _open_error(
             f"“{Path(filename).name}” must contain exactly one matrix. {contents.description}"
         )
-    return _as_matrix(Path(filename).name, contents.entries[0])
+    return _validate_matrix_entry(Path(filename).name, contents.entries[0])
 
 
-def _as_matrix(name: str, entry: ArrayEntry) -> ArrayEntry:
+def _validate_matrix_entry(name: str, entry: ArrayEntry) -> ArrayEntry:
     if len(entry.shape) != 2 or not 0 < np.prod(entry.shape, dtype=float) <= MAX_ELEMENTS:
         shape = " × ".join(f"{size:,}" for size in entry.shape) or "a single number"
         requirement = f"must be a matrix with at most {MAX_ELEMENTS:,} numbers"
@@ -400,7 +402,7 @@ def _read_matrix(entry: ArrayEntry) -> NumberMatrix:
     array = entry.read()
     if not np.isfinite(array).all():
         raise _open_error(f"{entry.description} must not contain infinite or NaN values.")
-    return NumberMatrix.of(array)
+    return NumberMatrix.from_array(array)
 
 
 def _open_error(sentence: str) -> InputError:

@@ -22,8 +22,8 @@ from visualizer.export.formats import FORMATS, list_suffixes, unavailable_reason
 from visualizer.export.option_parsing import SIZE_PRESETS, parse_speed, parse_stage_range
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.session import document_builder
-from visualizer.session.document import Document, LineSplit
-from visualizer.session.document_builder import parse_heads, parse_stages
+from visualizer.session.document import Document, LineGrouping
+from visualizer.session.document_builder import parse_head_indices, parse_stage_names
 from visualizer.session.timeline import StepSize
 from visualizer.session.view_options import AUTOMATIC_MAP, COLOUR_MAPS, DEFAULT_MAP, ColourMapKind
 from visualizer.version import __version__
@@ -85,7 +85,7 @@ def _describe_format(each: ExportFormat) -> str:
     return ". ".join(parts)
 
 
-def list_presets() -> NamedDescriptions:
+def list_size_presets() -> NamedDescriptions:
     """List the size presets."""
     return [
         (name, (f"{_describe_size(preset.width_mm, preset.height_mm)}, {preset.dpi} dpi, "
@@ -109,7 +109,7 @@ def list_colour_maps() -> NamedDescriptions:
 NAME_LISTS = {
     "stages": list_stages,
     "formats": list_formats,
-    "presets": list_presets,
+    "presets": list_size_presets,
     "colour-maps": list_colour_maps,
 }
 """Functions that return the lists that --list prints, keyed by the name of the list."""
@@ -208,7 +208,7 @@ def _setting_option(name: str) -> dict[str, Any]:
     if name in _FILES:
         read, help_text = _FILES[name]
         return {
-            "type": option_parser.convert_input_error(read),
+            "type": option_parser.with_argparse_errors(read),
             "metavar": "FILE",
             "help": help_text,
         }
@@ -232,7 +232,7 @@ def _setting_option(name: str) -> dict[str, Any]:
 
 def _required_options_note(setting: Setting) -> str:
     """Return the part of a help text that names the options that a setting requires."""
-    violations = [each.violation(format_option) for each in setting.where]
+    violations = [each.describe_violation(format_option) for each in setting.where]
     required = [
         words.removeprefix("without ") for words in violations if words.startswith("without ")
     ]
@@ -259,7 +259,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             ),
         },
         "--text": {
-            "type": option_parser.convert_input_error(document_builder.normalize_text),
+            "type": option_parser.with_argparse_errors(document_builder.normalize_text),
             "action": "append",
             "help": "input text; repeat the option for a batch of texts",
         },
@@ -274,7 +274,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             TokenizerKind, "units into which the text is split", _DEFAULTS.tokenizer
         ),
         "--lines": option_parser.listed_choice_option(
-            LineSplit, "whether the lines are one text or a batch of texts", _DEFAULTS.lines
+            LineGrouping, "whether the lines are one text or a batch of texts", _DEFAULTS.lines
         ),
     },
     **{
@@ -299,18 +299,18 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "File contents": {
         "--stages": {
-            "type": option_parser.convert_input_error(parse_stages),
+            "type": option_parser.with_argparse_errors(parse_stage_names),
             "metavar": "NAMES",
             "help": "stages to show, such as scores,weights; see --list stages (default: "
             "scores, weights, dropped, context)",
         },
         "--heads-shown": {
-            "type": option_parser.convert_input_error(parse_heads),
+            "type": option_parser.with_argparse_errors(parse_head_indices),
             "metavar": "HEADS",
             "help": "heads to show, counted from 1, such as 1,3-5 (default: all)",
         },
         "--layer": {
-            "type": option_parser.convert_position,
+            "type": option_parser.convert_number_or_all,
             "metavar": "N",
             "help": (
                 "number of the layer to show, counted from 1; 'all' writes one file per layer "
@@ -318,7 +318,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             ),
         },
         "--text-shown": {
-            "type": option_parser.convert_position,
+            "type": option_parser.convert_number_or_all,
             "metavar": "N",
             "help": (
                 "number of the text to show in a batch, counted from 1; 'all' writes one file per "
@@ -351,7 +351,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             _FIGURE.paper,
         ),
         "--size": {
-            "type": option_parser.convert_input_error(option_parser.convert_figure_size),
+            "type": option_parser.with_argparse_errors(option_parser.convert_figure_size),
             "metavar": "SIZE",
             "help": (
                 "size of the figure: a width, or a width and a height, such as 180mm, 180x120mm, "
@@ -379,7 +379,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     },
     "Animations": {
         "--span": {
-            "type": option_parser.convert_input_error(parse_stage_range),
+            "type": option_parser.with_argparse_errors(parse_stage_range),
             "metavar": "FROM..TO",
             "help": (
                 "range of stages to play, such as scores..context; scores:2..weights starts at "
@@ -393,7 +393,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             _FIGURE.film.grain,
         ),
         "--speed": {
-            "type": option_parser.convert_input_error(parse_speed),
+            "type": option_parser.with_argparse_errors(parse_speed),
             "metavar": "X",
             "help": "playback speed, as a multiple of the normal speed (default: 1)",
         },
@@ -408,7 +408,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
 LAB_COMMAND = "lab"
 
 
-def lab_parser() -> CommandLineParser:
+def create_lab_parser() -> CommandLineParser:
     """Create the argument parser of ``lab``."""
     parser = CommandLineParser(
         prog=f"attention-visualizer {LAB_COMMAND}",

@@ -15,7 +15,10 @@ from visualizer.cli.options import OPTION_GROUPS
 from visualizer.console import ConsoleProgress, print_message, write_output
 from visualizer.errors import InputError, system_error_reason
 from visualizer.models.model_folder import read_model_folder
-from visualizer.models.model_protocol.authentication import new_token, token_weakness
+from visualizer.models.model_protocol.authentication import (
+    access_token_weakness,
+    generate_access_token,
+)
 from visualizer.optional_packages import PACKAGE_FIELD as MISSING_PACKAGE
 from visualizer.optional_packages import require_package
 
@@ -48,7 +51,7 @@ The exit status is 0 after Ctrl+C; 1 if the model cannot be served or a server p
 """
 
 
-def serve_parser() -> option_parser.CommandLineParser:
+def create_serve_parser() -> option_parser.CommandLineParser:
     """Create the argument parser of ``serve``."""
     parser = option_parser.CommandLineParser(
         prog=f"attention-visualizer {SERVE_COMMAND}",
@@ -97,12 +100,12 @@ def serve_parser() -> option_parser.CommandLineParser:
 
 def serve(arguments: Sequence[str]) -> int:
     """Serve the model that the arguments describe; return the exit status."""
-    options = serve_parser().parse_args(arguments)
-    token = os.environ.get(TOKEN_VARIABLE) or new_token()
+    options = create_serve_parser().parse_args(arguments)
+    token = os.environ.get(TOKEN_VARIABLE) or generate_access_token()
     if options.folder is None:
         print_message("the following argument is required: FOLDER, the folder of a model")
         return 2
-    if weakness := token_weakness(token):
+    if weakness := access_token_weakness(token):
         print_message(f"{TOKEN_VARIABLE}: the token is too easy to guess: {weakness}. {TOKEN_HELP}")
         return 2
     try:
@@ -151,14 +154,16 @@ async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
             failure = f"Cannot listen on port {options.port}: {system_error_reason(error)}."
             raise InputError("model", f"{failure} Choose another --port.") from error
         with closing(listener):
-            starting = asyncio.create_task(processes.start(progress.callback("Bytes read")))
+            starting = asyncio.create_task(
+                processes.start(progress.create_file_callback("Bytes read"))
+            )
             await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
             if stopped.is_set():
                 starting.cancel()
                 await asyncio.gather(starting, return_exceptions=True)  # start no further process
                 return 0
             metadata = await starting
-            progress.clear()
+            progress.clear_line()
             server.start_responding(metadata)
             port = listener.sockets[0].getsockname()[1]
             write_output(f"{metadata['name']} is served at {options.host}:{port}\nToken: {token}\n")
@@ -170,6 +175,6 @@ async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
     except ServerStartError as error:
         raise InputError("model", str(error)) from error
     finally:
-        progress.clear()
+        progress.clear_line()
         await processes.close()
     return 0

@@ -5,21 +5,21 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from visualizer.cli.generate import GENERATE_COMMAND, generate_parser
-from visualizer.cli.model import MODEL_COMMAND, model_parser
-from visualizer.cli.options import LAB_COMMAND, create_parser, lab_parser
-from visualizer.cli.serve import SERVE_COMMAND, serve_parser
-from visualizer.cli.train import TRAIN_COMMAND, train_parser
+from visualizer.cli.generate import GENERATE_COMMAND, create_generate_parser
+from visualizer.cli.model import MODEL_COMMAND, create_model_parser
+from visualizer.cli.options import LAB_COMMAND, create_lab_parser, create_parser
+from visualizer.cli.serve import SERVE_COMMAND, create_serve_parser
+from visualizer.cli.train import TRAIN_COMMAND, create_train_parser
 from visualizer.console import print_message, write_output
 from visualizer.errors import InputError
 from visualizer.optional_packages import require_package
 
 COMMANDS = {
-    LAB_COMMAND: lab_parser,
-    TRAIN_COMMAND: train_parser,
-    GENERATE_COMMAND: generate_parser,
-    MODEL_COMMAND: model_parser,
-    SERVE_COMMAND: serve_parser,
+    LAB_COMMAND: create_lab_parser,
+    TRAIN_COMMAND: create_train_parser,
+    GENERATE_COMMAND: create_generate_parser,
+    MODEL_COMMAND: create_model_parser,
+    SERVE_COMMAND: create_serve_parser,
 }
 """Functions that create the parsers of the commands, keyed by the name of the command."""
 
@@ -39,7 +39,7 @@ def completion_script(shell: str) -> str:
     """Return the completion script for the given shell; requires the package shtab."""
     import shtab
 
-    root, *commands = _all_parsers()
+    root, *commands = _create_all_parsers()
     for one in (root, *commands):
         for action in one._actions:
             if action.metavar in {"FILE", "SOURCE"}:
@@ -49,7 +49,7 @@ def completion_script(shell: str) -> str:
     return f"{shtab.complete(root, shell)}\n"
 
 
-def _all_parsers() -> list[Any]:
+def _create_all_parsers() -> list[Any]:
     """Return the main parser, which includes the commands, and the parser of each command.
 
     The main parser has no FILE argument: shells complete file names if no command matches.

@@ -31,7 +31,7 @@ from visualizer.language.training_settings import (
     LearningRateDecay,
     ModelKind,
     TrainingSettings,
-    settings_problems,
+    find_settings_problems,
 )
 from visualizer.runtime import SIGNAL_EXIT_STATUS, InterruptSignalError, handle_stop_signals
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from visualizer.language.distributed_process_group import DistributedProcessGroup
-    from visualizer.language.open_run import OpenRun
+    from visualizer.language.opened_run import OpenedRun
     from visualizer.language.training_progress import TrainingSpeed
     from visualizer.language.training_run import TrainingRun
 
@@ -99,12 +99,12 @@ _PRESETS = {preset.name: preset.settings for preset in PRESETS}
 PROGRESS_INTERVAL_S = 0.25
 
 
-def list_presets() -> option_parser.NamedDescriptions:
+def list_training_presets() -> option_parser.NamedDescriptions:
     """List the training presets."""
     return [(preset.name, f"{preset.title}. {preset.description}") for preset in PRESETS]
 
 
-def train_parser() -> option_parser.CommandLineParser:
+def create_train_parser() -> option_parser.CommandLineParser:
     """Create the argument parser of ``train``."""
     parser = option_parser.CommandLineParser(
         prog=f"attention-visualizer {TRAIN_COMMAND}",
@@ -112,7 +112,7 @@ def train_parser() -> option_parser.CommandLineParser:
         description="Train a small language model without opening a window.",
         epilog=EXAMPLES,
     )
-    lists = {"presets": list_presets}
+    lists = {"presets": list_training_presets}
     parser.general.add_argument("--list", **option_parser.list_option_settings(lists))
     parser.general.add_argument("--quiet", action="store_true", help="do not report progress")
     _add_run_options(parser)
@@ -200,17 +200,17 @@ def first_option_error(options: argparse.Namespace) -> str:
     if not options.out:
         return "the following argument is required: --out, the folder of the new run"
     settings = build_settings(options)
-    for problem in settings_problems(settings):
+    for problem in find_settings_problems(settings):
         return f"argument --{problem.field}: {problem.sentence}"
-    return _find_idle_option(given, settings)
+    return _find_unused_option(given, settings)
 
 
-def _find_idle_option(given: list[str], settings: TrainingSettings) -> str:
+def _find_unused_option(given: list[str], settings: TrainingSettings) -> str:
     """Return an error if an option has no effect on the training, or "" otherwise."""
     for setting in LAB_SETTINGS:
         unmet = setting.first_unmet_condition(settings) if setting.name in given else None
         if unmet:
-            condition = unmet.violation(lambda name, value: f"--{name} {value}")
+            condition = unmet.describe_violation(lambda name, value: f"--{name} {value}")
             return f"--{setting.name} has no effect {condition}. Remove --{setting.name}."
     return ""
 
@@ -250,7 +250,7 @@ class TrainingConsoleProgress(ConsoleProgress):
 
     asked: InterruptSignalError | None = None
 
-    def stop(self, number: int, frame: FrameType | None) -> None:
+    def handle_signal(self, number: int, frame: FrameType | None) -> None:
         self.asked = InterruptSignalError(SIGNAL_EXIT_STATUS[signal.Signals(number).name])
 
 
@@ -262,20 +262,20 @@ def train(arguments: Sequence[str]) -> int:
 
 
 def _parse_and_train(arguments: Sequence[str], group: DistributedProcessGroup | None) -> int:
-    options = train_parser().parse_args(arguments)
+    options = create_train_parser().parse_args(arguments)
     if wrong := first_option_error(options):
         print_message(wrong)
         return 2
     progress = TrainingConsoleProgress(is_quiet=options.quiet)
     try:
-        with handle_stop_signals(progress.stop):
+        with handle_stop_signals(progress.handle_signal):
             opened = _open_run(options, group)
             try:
                 return _train_run(opened, options, progress, group)
             finally:
                 opened.close()
     except InputError as refused:
-        progress.clear()
+        progress.clear_line()
         named = {"path": "SOURCE", "size": "--size", "block": "--block", "device": "--device"}
         option = named.get(refused.field)
         is_named = option and not options.resume
@@ -283,7 +283,7 @@ def _parse_and_train(arguments: Sequence[str], group: DistributedProcessGroup | 
         return 1 if refused.field in {"folder", "held", "export"} else 2
 
 
-def _open_run(options: argparse.Namespace, group: DistributedProcessGroup | None) -> OpenRun:
+def _open_run(options: argparse.Namespace, group: DistributedProcessGroup | None) -> OpenedRun:
     """Open the run that the options describe.
 
     Raises
@@ -292,18 +292,18 @@ def _open_run(options: argparse.Namespace, group: DistributedProcessGroup | None
         If the run cannot be opened, or the processes of the group cannot share it.
     """
     from visualizer.language.memory_estimate import SINGLE_PROCESS
-    from visualizer.language.open_run import OpenRun
+    from visualizer.language.opened_run import OpenedRun
     from visualizer.language.run_folder import RunFolder
 
     folder, sharing = RunFolder(options.resume or options.out), SINGLE_PROCESS
     if group:
-        group.check_settings(
+        group.check_batch_and_device(
             folder.read_metadata().settings if options.resume else build_settings(options)
         )
-        sharing = group.sharing
+        sharing = group.process_counts
     if not options.resume:
-        return OpenRun(folder, build_settings(options), sharing=sharing)
-    opened = OpenRun(folder, sharing=sharing)
+        return OpenedRun(folder, build_settings(options), sharing=sharing)
+    opened = OpenedRun(folder, sharing=sharing)
     if opened.running is None:
         opened.close()
         raise InputError("path", opened.lock_error)
@@ -311,7 +311,7 @@ def _open_run(options: argparse.Namespace, group: DistributedProcessGroup | None
 
 
 def _train_run(
-    opened: OpenRun,
+    opened: OpenedRun,
     options: argparse.Namespace,
     progress: TrainingConsoleProgress,
     group: DistributedProcessGroup | None,
@@ -328,7 +328,7 @@ def _train_run(
         )
         return 1
     if options.resume and options.steps:
-        _extend_run(running, options.steps)
+        _set_total_steps(running, options.steps)
     notices = (
         *opened.metadata.notices,
         running.trainer.device_notice,
@@ -339,19 +339,19 @@ def _train_run(
     try:
         _train_until_stopped(running, progress, group)
     except DivergedError as diverged:
-        progress.clear()
+        progress.clear_line()
         print_message(diverged.sentence)
         return 1
     except InputError as refused:  # out of memory
-        running.save()
-        progress.clear()
+        running.save_checkpoint()
+        progress.clear_line()
         print_message(refused.sentence)
         return 1
     except LostProcessError:
         return _stop_after_lost_process(running, progress)
-    progress.clear()
+    progress.clear_line()
     if running.notice and not progress.asked:
-        running.save()  # there may now be enough space
+        running.save_checkpoint()  # there may now be enough space
     if running.notice:
         print_message(running.notice)
     if progress.asked and not running.is_done:
@@ -361,13 +361,13 @@ def _train_run(
     return 1 if running.notice else 0
 
 
-def _extend_run(running: TrainingRun, steps: int) -> None:
+def _set_total_steps(running: TrainingRun, steps: int) -> None:
     if steps < running.step:
         sentence = (
             f"argument --steps: must be at least {running.step:,}, the number of completed steps."
         )
         raise InputError("steps", sentence)
-    running.set_steps(steps)
+    running.set_total_steps(steps)
 
 
 def _start_other_processes(
@@ -377,10 +377,10 @@ def _start_other_processes(
     if not group or running.is_done:
         return ()
     from visualizer.language.distributed_process_group import LostProcessError
-    from visualizer.language.distributed_training import lead_processes
+    from visualizer.language.distributed_training import add_processes_to_run
 
     try:
-        return lead_processes(running, group)
+        return add_processes_to_run(running, group)
     except LostProcessError as error:
         sentence = "Another process of this training run exited before training started."
         raise InputError("folder", f"{sentence} {_resume_hint(running)}") from error
@@ -395,8 +395,8 @@ def _stop_after_lost_process(running: TrainingRun, progress: TrainingConsoleProg
     """Stop after the loss of another process; the run has the state before the current step."""
     # If all steps are done, the final losses are missing; the resumed run repeats the last steps.
     if not running.is_done:
-        running.save()
-    progress.clear()
+        running.save_checkpoint()
+    progress.clear_line()
     if running.notice:
         print_message(running.notice)
     print_message(f"Another process of this training run exited. {_resume_hint(running)}")
@@ -413,32 +413,32 @@ def _train_until_stopped(
 
     speed, reported_at, quarters = TrainingSpeed(), 0.0, set(range(5))
     while not running.is_done and not progress.asked:
-        running.advance()
+        running.train_one_step()
         now = time.monotonic()
         speed.add_tokens(running.settings.batch * running.settings.block, now)
         if now - reported_at > PROGRESS_INTERVAL_S:
             reported_at = now
             done, of = running.step, running.settings.steps
-            progress.report(_describe_progress(running, speed), done, of, quarters)
+            progress.report_progress(_describe_progress(running, speed), done, of, quarters)
             if running.folder.stop_file.exists():
-                progress.stop(signal.SIGTERM, None)
+                progress.handle_signal(signal.SIGTERM, None)
         if group and group.signal_status and not progress.asked:
             progress.asked = InterruptSignalError(group.signal_status)
     if progress.asked and not running.is_done:
-        running.save()
+        running.save_checkpoint()
 
 
 def _describe_progress(running: TrainingRun, training_speed: TrainingSpeed) -> str:
     from visualizer.language.training_progress import TrainingProgress
 
-    last, settings = running.collect_rows()[-1], running.settings
+    last, settings = running.take_new_rows()[-1], running.settings
     tokens = (settings.steps - running.step) * settings.batch * settings.block
     speed = (training_speed.tokens_per_second, training_speed.estimate_seconds(tokens))
-    step, *others = TrainingProgress(running.step, settings.steps, last.rate, *speed).facts
+    step, *others = TrainingProgress(running.step, settings.steps, last.rate, *speed).status_texts
     return ", ".join((step, f"loss {last.training:.3f}", *others))
 
 
-def _write_summary(opened: OpenRun, running: TrainingRun) -> None:
+def _write_summary(opened: OpenedRun, running: TrainingRun) -> None:
     """Write the final losses to standard output, one per line."""
     metadata, final = opened.metadata, running.state.final
     rows = [("bigram baseline", metadata.bigram), ("unigram baseline", metadata.frequency)]
@@ -467,13 +467,13 @@ def train_in_process_group(train: Callable[[DistributedProcessGroup], int]) -> i
         The exit status if the other processes cannot be joined.
     """
     try:
-        group = _join_group()
+        group = _join_process_group()
     except InputError as refused:
         print_message(refused.sentence)
         return 2
     status = 1
     try:
-        status = train(group) if group.is_leader else _follow_first_process(group)
+        status = train(group) if group.is_leader else _train_as_follower(group)
     except SystemExit as ended:  # after --help, --list or an invalid option
         status = ended.code if isinstance(ended.code, int) else 0
     except KeyboardInterrupt:  # after joining and before training
@@ -482,11 +482,11 @@ def train_in_process_group(train: Callable[[DistributedProcessGroup], int]) -> i
         sys.excepthook(*sys.exc_info())
         raise
     finally:
-        group.end_all(status)
-        _end_process(status)
+        group.end_all_processes(status)
+        _exit_process(status)
 
 
-def _join_group() -> DistributedProcessGroup:
+def _join_process_group() -> DistributedProcessGroup:
     """Wait for the other processes; Ctrl+C exits immediately, without Python's handler."""
     previous_handler = signal.getsignal(signal.SIGINT)
     if previous_handler is not signal.SIG_IGN:
@@ -499,18 +499,18 @@ def _join_group() -> DistributedProcessGroup:
         signal.signal(signal.SIGINT, previous_handler)
 
 
-def _follow_first_process(group: DistributedProcessGroup) -> int:
+def _train_as_follower(group: DistributedProcessGroup) -> int:
     """Follow the first process, and forward signals to it."""
     from visualizer.language.distributed_process_group import LostProcessError
-    from visualizer.language.distributed_training import follow_orders
+    from visualizer.language.distributed_training import execute_commands
 
     def stop(number: int, frame: FrameType | None) -> None:
-        group.request_end(SIGNAL_EXIT_STATUS[signal.Signals(number).name])
+        group.request_training_end(SIGNAL_EXIT_STATUS[signal.Signals(number).name])
 
     name = f"process {group.rank + 1} of {group.count}"
     try:
         with handle_stop_signals(stop):
-            return follow_orders(group)
+            return execute_commands(group)
     except LostProcessError:
         # The first process prints a more detailed message, unless it is the lost process.
         if group.rank == 1:
@@ -524,7 +524,7 @@ def _follow_first_process(group: DistributedProcessGroup) -> int:
     return 1
 
 
-def _end_process(status: int) -> NoReturn:
+def _exit_process(status: int) -> NoReturn:
     """Exit without Python's cleanup, during which torch's connection threads can crash."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, OSError, ValueError):  # the stream is missing or closed

@@ -156,20 +156,18 @@ def write_document(file: BinaryIO, document: Document, view: View, run: Run | No
         }
     if _has_too_many_json_marks(texts[_DESCRIPTION_FILE]):
         raise InputError("save", f"The document is too large{_UNSAVED_SUFFIX}{_FEWER_MARKS_HINT}")
-    runs = [*_list_recorded_runs(document, view, run)]
+    runs = [*_runs_to_record(document, view, run)]
     with _convert_errors(
         "save", "The document", _UNSAVED_SUFFIX + _SAVE_WITHOUT_NUMBERS_HINT * bool(runs)
     ):
         for place, one in runs:
-            more_texts, more_arrays = _trace_members(place, one)
+            more_texts, more_arrays = _archive_members_of_run(place, one)
             texts |= more_texts
             arrays |= more_arrays
         write_archive(file, texts, arrays)
 
 
-def _list_recorded_runs(
-    document: Document, view: View, run: Run | None
-) -> Iterator[tuple[str, Run]]:
+def _runs_to_record(document: Document, view: View, run: Run | None) -> Iterator[tuple[str, Run]]:
     if run is None or not _is_computed_from(run, document):
         return
     yield "trace", run
@@ -229,9 +227,9 @@ def read_document(file: BinaryIO) -> SavedDocument:
         document = DOCUMENT_CODING.decode(tree["document"], Document, "document", members)
         view = DOCUMENT_CODING.decode(tree["view"], View, "view", members)
         check_document(document, view)
-        recorded = _take_recorded_run("trace", document, texts, arrays)
+        recorded = _pop_recorded_run("trace", document, texts, arrays)
         side_a = view.comparison.document if view.comparison else None
-        kept = _take_recorded_run("kept", side_a, texts, arrays) if side_a else None
+        kept = _pop_recorded_run("kept", side_a, texts, arrays) if side_a else None
         if unexpected := [*members, *texts, *arrays]:
             raise DamagedFileError(f"contains an unexpected entry: “{unexpected[0]}”.")
     return SavedDocument(document, view, recorded, kept)
@@ -309,7 +307,7 @@ def unpadded_tokens(run: Run) -> Texts:
     return tuple(text[:length] for text, length in zip(run.texts, lengths, strict=True))
 
 
-def _trace_members(place: str, run: Run) -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
+def _archive_members_of_run(place: str, run: Run) -> tuple[dict[str, bytes], dict[str, np.ndarray]]:
     """Return the texts and arrays of a run, keyed by member names that start with ``place``."""
     texts = unpadded_tokens(run)
     tokens = [token for text in texts for token in text]
@@ -328,7 +326,7 @@ def _trace_members(place: str, run: Run) -> tuple[dict[str, bytes], dict[str, np
     return members, arrays
 
 
-def _take_recorded_run(
+def _pop_recorded_run(
     place: str, document: Document, texts: dict[str, bytes], arrays: dict[str, np.ndarray]
 ) -> RecordedNumbers | None:
     """Remove a document's recorded numbers from the archive members and return them, or None.
@@ -357,12 +355,12 @@ def _take_recorded_run(
     sizes = {len(text) for text in read}
     spec = replace(document.spec, lengths=tuple(map(len, read)) if len(sizes) > 1 else ())
     missing = [stage for stage in stages(spec) if f"{place}/{stage.name}" not in arrays]
-    numbers = _take_stages(place, spec, (len(read),) if len(read) > 1 else (), max(sizes), arrays)
+    numbers = _pop_stages(place, spec, (len(read),) if len(read) > 1 else (), max(sizes), arrays)
     unread = {
         name for one in missing for layer in one.parameters for name in parameter_names(spec, layer)
     }
     parameters = {
-        name: _take_array(arrays.pop(f"{place}/parameters/{name}", None), name, wanted, spec)
+        name: _validate_array(arrays.pop(f"{place}/parameters/{name}", None), name, wanted, spec)
         for name, wanted in parameter_shapes(spec, max(sizes)).items()
         if name not in unread or f"{place}/parameters/{name}" in arrays
     }
@@ -372,7 +370,7 @@ def _take_recorded_run(
     return RecordedNumbers(read, numbers, parameters, device, notices, names)
 
 
-def _take_stages(
+def _pop_stages(
     place: str,
     spec: AttentionSpec,
     batch: tuple[int, ...],
@@ -383,7 +381,7 @@ def _take_stages(
     for stage in stages(spec):
         if (found := arrays.pop(f"{place}/{stage.name}", None)) is not None:
             sizes = batch + shape(spec, stage.dims, tokens)
-            numbers[stage.name] = _take_array(found, stage.name, sizes, spec)
+            numbers[stage.name] = _validate_array(found, stage.name, sizes, spec)
             if stage.operation is Operation.INPUT_VECTORS:
                 _check_finite(found, stage.name)
     return numbers
@@ -400,7 +398,7 @@ def parameter_shapes(spec: AttentionSpec, tokens: int) -> dict[str, tuple[int, .
         for name in names:
             found[name] = (columns,) if name.endswith(".bias") else wide
     if spec.output_projection:
-        width = spec.width
+        width = spec.concatenated_head_width
         found |= {"out_proj.weight": (width, width), "out_proj.bias": (width,)}
     found |= spec.block_parameter_shapes
     for name in parameter_names(spec, "position"):
@@ -408,7 +406,7 @@ def parameter_shapes(spec: AttentionSpec, tokens: int) -> dict[str, tuple[int, .
     return found
 
 
-def _take_array(
+def _validate_array(
     array: np.ndarray | None, name: str, sizes: tuple[int, ...], spec: AttentionSpec
 ) -> np.ndarray:
     if array is None:

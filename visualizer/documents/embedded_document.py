@@ -66,9 +66,9 @@ def find_embedded_document(data: bytes) -> bytes | None:
     elif data.startswith(PDF_MARKER):
         encoded = data[len(PDF_MARKER) :]
     elif is_web_page(data):
-        encoded = _find_between(data, _SCRIPT_START, _SCRIPT_END)
+        encoded = _find_between_tags(data, _SCRIPT_START, _SCRIPT_END)
     elif b"<svg" in data[:4096]:
-        encoded = _find_between(data, _SVG_START, _SVG_END)
+        encoded = _find_between_tags(data, _SVG_START, _SVG_END)
     else:
         encoded = None
     return None if encoded is None else decode_document(encoded)
@@ -128,7 +128,7 @@ def is_web_page(data: bytes) -> bool:
     return data[:64].lstrip().lower().startswith(b"<!doctype html")
 
 
-def _find_between(data: bytes, start_tag: bytes, end_tag: bytes) -> bytes | None:
+def _find_between_tags(data: bytes, start_tag: bytes, end_tag: bytes) -> bytes | None:
     start = data.find(start_tag)
     end = data.find(end_tag, start)
     return None if start < 0 or end < 0 else data[start + len(start_tag) : end]

@@ -84,7 +84,7 @@ def _largest_difference(entry: ArrayEntry, run: Run) -> float:
     name = entry.name.removeprefix("parameters/")
     if name not in (*run.trace.names, *run.trace.parameters):
         return math.inf
-    if name in run.trace and run.trace.cached_stage(name).is_blockwise:
+    if name in run.trace and run.trace.cached_stage_tensor(name).is_blockwise:
         return 0.0
     exported, computed = entry.read(), run.trace.read(name)
     if exported.shape != computed.shape:
@@ -126,7 +126,7 @@ def read_exported_npz(path: Path) -> tuple[bytes, ExportedNumbers]:
     InputError
         With field ``open`` if any other part of the file is damaged.
     """
-    entries = numpy_files.list_npz(path).entries
+    entries = numpy_files.list_npz_arrays(path).entries
     found = [entry for entry in entries if entry.name == numpy_files.DOCUMENT_MEMBER]
     numbers = found[0].read() if found else np.empty(0)
     if not ((numbers >= 0) & (numbers < 256)).all() or not numbers.size:
@@ -177,11 +177,11 @@ def _read_arrays(tree: dict[str, Any]) -> list[ArrayEntry]:
         weights = [
             (f"parameters/{name}", one["values"]) for name, one in tree["parameters"].items()
         ]
-        return [_make_array(str(name), values) for name, values in (*stages, *weights)]
+        return [_create_array_entry(str(name), values) for name, values in (*stages, *weights)]
     except (LookupError, TypeError, AttributeError, ValueError, OverflowError) as error:
         raise DamagedFileError("is damaged: its numbers are inconsistent.") from error
 
 
-def _make_array(name: str, values: Any) -> ArrayEntry:
+def _create_array_entry(name: str, values: Any) -> ArrayEntry:
     array = np.array(values, dtype=np.float64)  # also converts the strings "NaN" and "Infinity"
     return ArrayEntry(name, array.shape, True, partial(np.asarray, array))

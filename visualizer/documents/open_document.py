@@ -65,15 +65,17 @@ def open_document(path: Path) -> SavedDocument:
             start, found = file.read(_START), os.fstat(file.fileno())
             file.seek(0)
             if is_exported_npz(start):
-                saved = _from_export(path, *read_exported_npz(path))
+                saved = _document_from_export(path, *read_exported_npz(path))
             elif is_exported_json(start):
                 data = file.read(MAX_PICTURE_BYTES)
-                saved = _from_export(path, *read_exported_json(path, data, found.st_size))
+                saved = _document_from_export(path, *read_exported_json(path, data, found.st_size))
             else:
                 is_picture = not start.startswith(b"PK")
                 if found.st_size > (MAX_PICTURE_BYTES if is_picture else MAX_BYTES + 2**26):
                     raise InputError("open", f"{subject} is too large to open.")
-                saved = _from_picture(path, file.read()) if is_picture else read_document(file)
+                saved = (
+                    _document_from_picture(path, file.read()) if is_picture else read_document(file)
+                )
             return replace(saved, version=file_version(found))
     except DamagedFileError as error:
         raise InputError("open", f"{subject} {error}") from error
@@ -82,7 +84,7 @@ def open_document(path: Path) -> SavedDocument:
         raise InputError("open", f"{subject} could not be opened: {reason}.") from error
 
 
-def _from_picture(path: Path, data: bytes) -> SavedDocument:
+def _document_from_picture(path: Path, data: bytes) -> SavedDocument:
     document = find_embedded_document(data)
     if document is None:
         kinds = (PNG_SIGNATURE, b"%PDF", PDF_MARKER)
@@ -92,14 +94,14 @@ def _from_picture(path: Path, data: bytes) -> SavedDocument:
         if has_image_suffix(path):
             hint += " To use another image, open a vision model first."
         raise InputError("open", f"“{path.name}” {what}. {hint}")
-    return _from_bytes(path, document)
+    return _document_from_bytes(path, document)
 
 
-def _from_export(path: Path, document: bytes, numbers: ExportedNumbers) -> SavedDocument:
-    return replace(_from_bytes(path, document), exported=numbers)
+def _document_from_export(path: Path, document: bytes, numbers: ExportedNumbers) -> SavedDocument:
+    return replace(_document_from_bytes(path, document), exported=numbers)
 
 
-def _from_bytes(path: Path, document: bytes) -> SavedDocument:
+def _document_from_bytes(path: Path, document: bytes) -> SavedDocument:
     file = io.BytesIO(document)
     file.name = str(path)
     return read_document(file)
@@ -127,7 +129,7 @@ class DocumentChange(Struct, frozen=True):
     stages: frozenset[str] | None = None
     opened_model: object = None
 
-    def apply_to_edited(self, before: Document, now: Document) -> DocumentChange:
+    def apply_to_edited_document(self, before: Document, now: Document) -> DocumentChange:
         """Apply the change to a document that was edited while the file was being read.
 
         Parameters
@@ -154,9 +156,9 @@ def switch_to_model(document: Document, opened: OpenedModelSource) -> DocumentCh
     before = document.model.image if document.model else None
     if source.image is not None and before is not None:
         source = replace(source, image=before)
-    changed, notice = document.set("model", source), ""
+    changed, notice = document.with_setting("model", source), ""
     if opened.other_text:
-        changed = changed.set("text", opened.other_text)
+        changed = changed.with_setting("text", opened.other_text)
         notice = REPLACED_TEXT_NOTICE.format(name=source.name)
     return DocumentChange(changed, notice, frozenset({"weights"}), opened.model)
 

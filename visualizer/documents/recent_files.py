@@ -14,7 +14,7 @@ _NAME = "recent.json"
 def load_recent_files(folder: Path) -> tuple[Path, ...]:
     """Return the recent files, newest first; none if the list is damaged or cannot be read."""
     with suppress(OSError):
-        return _read_list(folder)
+        return _read_recent_files(folder)
     return ()
 
 
@@ -26,7 +26,7 @@ def add_recent_file(folder: Path, path: Path) -> tuple[Path, ...]:
     OSError
         If the list cannot be read or written.
     """
-    return _write_list(folder, (path.absolute(), *_read_list(folder)))
+    return _write_recent_files(folder, (path.absolute(), *_read_recent_files(folder)))
 
 
 def remove_recent_file(folder: Path, path: Path) -> tuple[Path, ...]:
@@ -37,17 +37,19 @@ def remove_recent_file(folder: Path, path: Path) -> tuple[Path, ...]:
     OSError
         If the list cannot be read or written.
     """
-    return _write_list(folder, tuple(one for one in _read_list(folder) if one != path.absolute()))
+    return _write_recent_files(
+        folder, tuple(one for one in _read_recent_files(folder) if one != path.absolute())
+    )
 
 
-def _read_list(folder: Path) -> tuple[Path, ...]:
+def _read_recent_files(folder: Path) -> tuple[Path, ...]:
     content = read_private_json(folder / _NAME)
     paths = content if isinstance(content, list) else []
     named = [path for path in paths if isinstance(path, str) and path and "\0" not in path]
     return tuple(map(Path, dict.fromkeys(named)))[:MAX_RECENT_FILES]
 
 
-def _write_list(folder: Path, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+def _write_recent_files(folder: Path, paths: tuple[Path, ...]) -> tuple[Path, ...]:
     paths = tuple(dict.fromkeys(paths))[:MAX_RECENT_FILES]
     write_private_json(folder / _NAME, [str(path) for path in paths])
     return paths

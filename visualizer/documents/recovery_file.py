@@ -52,7 +52,7 @@ class RecoveryFile:
     def __init__(self, folder: Path) -> None:
         try:
             make_private_folder(folder)
-            self._lock: FileLock | None = _new_lock(folder)
+            self._lock: FileLock | None = _create_lock(folder)
         except OSError as error:
             reason = system_error_reason(error)
             sentence = f"Unsaved changes cannot be backed up in {folder}: {reason}."
@@ -98,7 +98,7 @@ class RecoveryFile:
             self._lock = None
 
 
-def _new_lock(folder: Path) -> FileLock:
+def _create_lock(folder: Path) -> FileLock:
     while True:
         try:
             return FileLock(folder / f"{secrets.token_hex(8)}{_LOCK}")
@@ -186,7 +186,7 @@ def _read_recovery_file(file: Path) -> list[CrashRecoveryFile]:
     try:
         with open_regular_file(file) as opened:
             when = datetime.fromtimestamp(os.fstat(opened.fileno()).st_mtime, UTC)
-            path, version = _parse_file_line(opened.readline(_MAX_LINE_BYTES))
+            path, version = _parse_origin_line(opened.readline(_MAX_LINE_BYTES))
     except OSError:  # not a file, or another program has removed it in the meantime
         return []
     except (ValueError, RecursionError, msgspec.MsgspecError):
@@ -194,7 +194,7 @@ def _read_recovery_file(file: Path) -> list[CrashRecoveryFile]:
     return [CrashRecoveryFile(file, when, Path(path) if path else None, version)]
 
 
-def _parse_file_line(line: bytes) -> tuple[str, FileVersion | None]:
+def _parse_origin_line(line: bytes) -> tuple[str, FileVersion | None]:
     """Return the path and version of the document's file; older programs stored only the path."""
     of = msgspec.convert(json.loads(line), str | tuple[str, FileVersion | None] | None)
     return of if isinstance(of, tuple) else (of or "", None)

@@ -11,11 +11,11 @@ from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.attention.spec import AttentionSpec
 from visualizer.models.model_source import ModelSource
-from visualizer.session.cell_address import Cell, ComparedSide, ParameterCell
+from visualizer.session.cell_address import Cell, ComparisonSide, ParameterCell
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document
 from visualizer.session.dropout_samples import DropoutSampleCounts
-from visualizer.session.timeline import Playhead
+from visualizer.session.timeline import PlaybackState
 from visualizer.session.token_selection import TokenSelection
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import TableSelection, View
@@ -44,7 +44,7 @@ def _move_index_to_layer(tree: Tree) -> Tree:
     return _add_fields(tree, {"layer": 0}, "view")
 
 
-def _add_model(tree: Tree) -> Tree:
+def _add_model_and_head_order(tree: Tree) -> Tree:
     """Add an empty model and order heads by layer (schema 5 to 6)."""
     return _add_fields(_add_document_fields(tree, {"model": None}), {"head_order": "layer"}, "view")
 
@@ -142,7 +142,7 @@ MIGRATIONS: dict[int, Callable[[Tree], Tree]] = {
     2: _move_index_to_layer,
     3: lambda tree: _add_fields(tree, {"large": None}, "view"),
     4: lambda tree: _add_document_fields(tree, {"vectors": None}, "captured"),
-    5: _add_model,
+    5: _add_model_and_head_order,
     6: _add_cell_layers_and_edits,
     7: lambda tree: _add_document_fields(tree, {"weights_source": ""}),
     8: lambda tree: _change_documents(tree, _add_default_settings, "spec"),
@@ -209,7 +209,7 @@ UNSAVED_FIELDS: dict[type, frozenset[str]] = {
             "scatter",
         }
     ),
-    Playhead: frozenset({"is_playing"}),
+    PlaybackState: frozenset({"is_playing"}),
     TableSelection: frozenset({"document", "problem"}),
     Comparison: frozenset({"kept", "derived_tensors", "tally"}),
     AttentionSpec: frozenset({"lengths"}),  # a document contains the texts instead
@@ -228,7 +228,7 @@ def without_unsaved_fields(view: View) -> View:
     comparison = _saved_comparison(view.comparison)
     pinned = view.pinned
     if pinned and view.comparison and not comparison:
-        pinned = replace(pinned, part=ComparedSide.PLAIN)
+        pinned = replace(pinned, part=ComparisonSide.PLAIN)
     default = View()
     return replace(
         view,
@@ -245,4 +245,4 @@ def _saved_comparison(comparison: Comparison | None) -> Comparison | None:
         comparison.against is ComparisonKind.KEPT and not comparison.document
     ):
         return None
-    return comparison.changed(kept=None, tally=DropoutSampleCounts())
+    return comparison.with_changes(kept=None, tally=DropoutSampleCounts())

@@ -26,7 +26,7 @@ class CellContext(Struct, frozen=True, eq=False):
     explanation: Explanation
 
     @property
-    def place(self) -> dict[str, int]:
+    def position_by_axis(self) -> dict[str, int]:
         return dict(zip(self.explanation.stage.dims, self.cell.place, strict=True))
 
     @property
@@ -38,18 +38,24 @@ class CellContext(Struct, frozen=True, eq=False):
     def value(self) -> float:
         return self.explanation.value
 
-    def token(self, dim: str) -> str:
-        at = self.place[dim]
+    def describe_token(self, dim: str) -> str:
+        at = self.position_by_axis[dim]
         kind = "position" if dim == "token" else dim
-        return f"<b>{escape(self.word(at, dim))}</b> ({kind} {self.run.number(at, dim)})"
+        return (
+            f"<b>{escape(self.format_token(at, dim))}</b> ({kind} {self.run.token_number(at, dim)})"
+        )
 
-    def word(self, at: int, dim: str = "query") -> str:
-        return shorten(visible_token(self.run.words(self.leading, dim)[at]))
+    def format_token(self, at: int, dim: str = "query") -> str:
+        return shorten(visible_token(self.run.axis_tokens(self.leading, dim)[at]))
 
     @property
     def head_phrase(self) -> str:
         heads = self.run.trace.spec.heads
-        return f" in head {self.place['head'] + 1}" if "head" in self.place and heads > 1 else ""
+        return (
+            f" in head {self.position_by_axis['head'] + 1}"
+            if "head" in self.position_by_axis and heads > 1
+            else ""
+        )
 
     def with_head(self, sentence: str) -> str:
         """Return a sentence about the cell that names its head, if there are several."""
@@ -58,16 +64,16 @@ class CellContext(Struct, frozen=True, eq=False):
         return f"{self.head_phrase.strip().capitalize()}, {sentence[0].lower()}{sentence[1:]}"
 
     @property
-    def column(self) -> int:
+    def column_number(self) -> int:
         return self.cell.place[-1] + 1
 
     @property
     def is_forbidden(self) -> bool:
-        where = self.cell.stage, self.leading, self.cell.head, self.place["query"]
-        return not self.run.trace.allowed(*where)[self.place["key"]]
+        where = self.cell.stage, self.leading, self.cell.head, self.position_by_axis["query"]
+        return not self.run.trace.allowed_mask(*where)[self.position_by_axis["key"]]
 
     @property
     def is_padding(self) -> bool:
         lengths = self.run.trace.spec.lengths
         text = self.run.trace.axis_position("text", self.leading)
-        return bool(lengths) and self.place["key"] >= lengths[text]
+        return bool(lengths) and self.position_by_axis["key"] >= lengths[text]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from msgspec import Struct
 
-from visualizer.explanations.step_context import format_trimmed, parenthesize_negative
+from visualizer.explanations.step_context import format_trimmed_number, parenthesize_negative
 from visualizer.format import format_number
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Factor(Struct, frozen=True, eq=False):
     form: str = "{}"
     shift: float = 0.0
 
-    def source(self, term: int) -> CellIndex:
+    def source_index(self, term: int) -> CellIndex:
         """Return the index in the stage or parameter from which a term's factor was read."""
         return tuple(term if place is None else place for place in self.index)
 
@@ -74,7 +74,7 @@ class TermGroup(Struct, frozen=True, eq=False, dict=True):
     factors: tuple[Factor, ...]
 
     @cached_property
-    def terms(self) -> np.ndarray:
+    def products(self) -> np.ndarray:
         """The products, [n], in float64 or, for the naive softmax, in the trace's dtype."""
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(math.prod(factor.used for factor in self.factors))
@@ -116,11 +116,11 @@ class Explanation(Struct, frozen=True, eq=False, dict=True):
     def terms(self) -> np.ndarray:
         """All terms, in the order of the groups."""
         if len(self.groups) == 1:
-            return self.groups[0].terms
-        return np.concatenate([group.terms for group in self.groups])
+            return self.groups[0].products
+        return np.concatenate([group.products for group in self.groups])
 
     @cached_property
-    def sizes(self) -> np.ndarray:
+    def term_magnitudes(self) -> np.ndarray:
         """Absolute values of all terms, with 0 for NaN."""
         sizes: np.ndarray = np.abs(self.terms)
         sizes[np.isnan(sizes)] = 0
@@ -139,29 +139,29 @@ class ExplainedCell(Struct, frozen=True, eq=False):
         return self.trace.spec
 
     @property
-    def leading(self) -> CellIndex:
+    def leading_index(self) -> CellIndex:
         return self.cell[: len(self.trace.axes)]
 
     @property
-    def place(self) -> CellIndex:
+    def index_in_stage(self) -> CellIndex:
         return self.cell[len(self.trace.axes) :]
 
-    def factor(self, name: str, *place: int | None, form: str = "{}") -> Factor:
+    def read_factor(self, name: str, *place: int | None, form: str = "{}") -> Factor:
         """Read a factor from a stage; `place` is the index after the leading axes."""
-        return self._read_factor(name, (*self.leading, *place), form)
+        return self._read_factor(name, (*self.leading_index, *place), form)
 
     @property
     def layer(self) -> int:
         """Index of the cell's layer in the run."""
-        return self.trace.axis_position("layer", self.leading)
+        return self.trace.axis_position("layer", self.leading_index)
 
     def read_layer_factor(self, layer: int, name: str, *place: int | None) -> Factor:
         """Read a factor from another layer; `place` is the index after the leading axes."""
-        places = zip(self.trace.axes, self.leading, strict=True)
+        places = zip(self.trace.axes, self.leading_index, strict=True)
         leading = tuple(layer if axis == "layer" else at for axis, at in places)
         return self._read_factor(name, (*leading, *place), "{}")
 
-    def weight(self, name: str, *place: int | None) -> Factor:
+    def read_weight(self, name: str, *place: int | None) -> Factor:
         return self._read_factor(name, place, "{}")
 
     def _read_factor(self, name: str, index: tuple[int | None, ...], form: str) -> Factor:
@@ -169,10 +169,10 @@ class ExplainedCell(Struct, frozen=True, eq=False):
         read = np.atleast_1d(self.trace.read(name, whole)).astype(np.float64)
         return Factor(name, index, read, read, form)
 
-    def allowed(self) -> np.ndarray:
+    def allowed_keys(self) -> np.ndarray:
         """Return which keys the cell's query may attend to, as a boolean array [key]."""
-        head, query, _ = self.place
-        return self.trace.allowed(self.stage.name, self.leading, head, query)
+        head, query, _ = self.index_in_stage
+        return self.trace.allowed_mask(self.stage.name, self.leading_index, head, query)
 
 
 def indices_of_largest(sizes: np.ndarray, count: int) -> np.ndarray:
@@ -191,23 +191,27 @@ def constant(value: float, form: str) -> Factor:
     return Factor("", (), number, number, form)
 
 
-def sum_terms(*groups: tuple[Factor, ...]) -> TermCombination:
+def combine_as_sum(*groups: tuple[Factor, ...]) -> TermCombination:
     """Create terms that sum to the value, in groups of terms with the same factors."""
     return TermCombination(CombinationRule.SUM, tuple(TermGroup(factors) for factors in groups))
 
 
-def added_inputs(explained: ExplainedCell) -> TermCombination:
+def combine_inputs_as_sum(explained: ExplainedCell) -> TermCombination:
     """Create one term for each input: the number in the same cell of the input."""
     reads = explained.stage.reads
-    return sum_terms(*((explained.factor(name, *explained.place),) for name in reads))
+    return combine_as_sum(
+        *((explained.read_factor(name, *explained.index_in_stage),) for name in reads)
+    )
 
 
-def choice_terms(explained: ExplainedCell, otherwise: float, form: str) -> TermCombination:
+def combine_as_choice(explained: ExplainedCell, otherwise: float, form: str) -> TermCombination:
     """Create two terms, the input cell and its replacement, and choose the allowed one."""
-    read = (explained.factor(explained.stage.reads[0], *explained.place),)
+    read = (explained.read_factor(explained.stage.reads[0], *explained.index_in_stage),)
     groups = (TermGroup(read), TermGroup((constant(otherwise, form),)))
     return TermCombination(
-        CombinationRule.CHOICE, groups, 0 if explained.allowed()[explained.place[-1]] else 1
+        CombinationRule.CHOICE,
+        groups,
+        0 if explained.allowed_keys()[explained.index_in_stage[-1]] else 1,
     )
 
 
@@ -222,7 +226,7 @@ class EquationPart(Struct, frozen=True):
     is_highlighted: bool = False
 
 
-class RightHandSide(Struct, frozen=True):
+class EquationRightHandSide(Struct, frozen=True):
     """The right-hand side of an equation, before the value.
 
     Parameters
@@ -252,17 +256,17 @@ class EquationWriter(Struct, frozen=True, eq=False):
     def factors(self) -> list[tuple[tuple[Factor, ...], int]]:
         """The factors of each term, and the index of the term in its group."""
         groups = self.explanation.groups
-        return [(group.factors, at) for group in groups for at in range(len(group.terms))]
+        return [(group.factors, at) for group in groups for at in range(len(group.products))]
 
-    def number_part(self, factor: Factor, at: int) -> EquationPart:
+    def write_number(self, factor: Factor, at: int) -> EquationPart:
         """Return the read value of a factor."""
         value = float(factor.read[at if len(factor.read) > 1 else 0])
-        text = format_number(value) if factor.name else format_trimmed(value)
+        text = format_number(value) if factor.name else format_trimmed_number(value)
         is_other_stage = factor.name in self.trace and factor.name != self.explanation.stage.name
         return EquationPart(text, is_other_stage)
 
-    def factor_parts(self, factor: Factor, at: int, is_first: bool) -> list[EquationPart]:
-        part = self.number_part(factor, at)
+    def write_factor(self, factor: Factor, at: int, is_first: bool) -> list[EquationPart]:
+        part = self.write_number(factor, at)
         before, _, after = factor.form.partition("{}")
         if before.endswith("("):  # a function of the number
             return [EquationPart(before), part, EquationPart(f"{_format_shift(factor)}{after}")]
@@ -270,15 +274,15 @@ class EquationWriter(Struct, frozen=True, eq=False):
             return [EquationPart("("), part, EquationPart(")")]
         return [part]
 
-    def term_parts(self, position: int, is_first: bool) -> list[EquationPart]:
+    def write_term(self, position: int, is_first: bool) -> list[EquationPart]:
         """Return the product of a term's factors."""
         factors, at = self.factors[position]
         return [
-            *self.factor_parts(factors[0], at, is_first),
-            *self.multiplied_parts(factors[1:], at),
+            *self.write_factor(factors[0], at, is_first),
+            *self.write_multiplied_factors(factors[1:], at),
         ]
 
-    def multiplied_parts(self, factors: tuple[Factor, ...], at: int) -> list[EquationPart]:
+    def write_multiplied_factors(self, factors: tuple[Factor, ...], at: int) -> list[EquationPart]:
         """Write factors that follow another factor, each preceded by its operator."""
         parts: list[EquationPart] = []
         for factor in factors:
@@ -286,10 +290,10 @@ class EquationWriter(Struct, frozen=True, eq=False):
             used = Factor(factor.name, factor.index, factor.read, factor.used)
             if factor.form.startswith("1/("):  # the scale factor of dropout
                 used = Factor("", (), factor.used, factor.used)
-            parts += [EquationPart(sign), *self.factor_parts(used, at, False)]
+            parts += [EquationPart(sign), *self.write_factor(used, at, False)]
         return parts
 
-    def sum_parts(self, *, omit_zeros: bool) -> list[EquationPart]:
+    def write_sum(self, *, omit_zeros: bool) -> list[EquationPart]:
         """Write the largest terms in order, with dots for omitted terms and their number."""
         order, omitted = self.select_terms(omit_zeros)
         parts: list[EquationPart] = []
@@ -298,7 +302,7 @@ class EquationWriter(Struct, frozen=True, eq=False):
             is_gap = any(reached < other < position for other in omitted)
             dots = "… + " if is_gap and not written else " + … + " if is_gap else " + "
             parts += [EquationPart(dots)] * (written > 0 or is_gap)
-            parts += self.term_parts(position, written == 0 and not is_gap)
+            parts += self.write_term(position, written == 0 and not is_gap)
             reached = position
         if not omitted:
             return parts
@@ -320,7 +324,7 @@ class EquationWriter(Struct, frozen=True, eq=False):
             places = places[adds]
         is_shifted = is_share and bool(_format_shift(self.factors[0][0][0]))
         most = max(1, self.most // 2) if is_shifted else self.most
-        order = places[indices_of_largest(explanation.sizes[places], most)].tolist()
+        order = places[indices_of_largest(explanation.term_magnitudes[places], most)].tolist()
         if is_share and chosen not in order:
             order[-1] = chosen
         return sorted(order), [at for at in places.tolist() if at not in order]
@@ -329,52 +333,56 @@ class EquationWriter(Struct, frozen=True, eq=False):
 def _format_shift(factor: Factor) -> str:
     """Format the subtraction in the argument of a factor's function, if there is one."""
     is_subtracted = 0 < abs(factor.shift) < np.inf
-    return f" − {parenthesize_negative(format_trimmed(factor.shift))}" if is_subtracted else ""
+    return (
+        f" − {parenthesize_negative(format_trimmed_number(factor.shift))}" if is_subtracted else ""
+    )
 
 
-def sum_equation(writer: EquationWriter) -> RightHandSide:
+def sum_equation(writer: EquationWriter) -> EquationRightHandSide:
     """Write a sum of terms."""
-    return RightHandSide(writer.sum_parts(omit_zeros=False))
+    return EquationRightHandSide(writer.write_sum(omit_zeros=False))
 
 
-def key_sum_equation(writer: EquationWriter) -> RightHandSide:
+def key_sum_equation(writer: EquationWriter) -> EquationRightHandSide:
     """Write a sum over the keys, without terms that are 0."""
-    return RightHandSide(writer.sum_parts(omit_zeros=True))
+    return EquationRightHandSide(writer.write_sum(omit_zeros=True))
 
 
-def copied_equation(writer: EquationWriter, how: str) -> RightHandSide:
+def copied_equation(writer: EquationWriter, how: str) -> EquationRightHandSide:
     """Write a number that was copied instead of computed, and a remark on its source."""
     factors, _ = writer.factors[0]
-    return RightHandSide([writer.number_part(factors[0], 0), EquationPart(f", {how}")], False)
+    return EquationRightHandSide(
+        [writer.write_number(factors[0], 0), EquationPart(f", {how}")], False
+    )
 
 
-def empty_row_equation() -> RightHandSide:
+def empty_row_equation() -> EquationRightHandSide:
     """Write the weight in a row in which all weights are 0."""
-    return RightHandSide([EquationPart("0, because the row is empty")], False)
+    return EquationRightHandSide([EquationPart("0, because the row is empty")], False)
 
 
-def share_equation(writer: EquationWriter) -> RightHandSide:
+def share_equation(writer: EquationWriter) -> EquationRightHandSide:
     """Write one term divided by the sum of all terms."""
     if writer.explanation.is_empty:
         return empty_row_equation()
-    over = writer.term_parts(writer.explanation.chosen, is_first=True)
-    below = writer.sum_parts(omit_zeros=True)
+    over = writer.write_term(writer.explanation.chosen, is_first=True)
+    below = writer.write_sum(omit_zeros=True)
     if len(writer.select_terms(omit_zeros=True)[0]) > 1:
         below = [EquationPart("("), *below, EquationPart(")")]
-    return RightHandSide([*over, EquationPart(" ÷ "), *below])
+    return EquationRightHandSide([*over, EquationPart(" ÷ "), *below])
 
 
-def masked_equation(writer: EquationWriter) -> RightHandSide:
+def masked_equation(writer: EquationWriter) -> EquationRightHandSide:
     """Write an allowed cell, or the replacement of a forbidden cell."""
     if writer.explanation.chosen == 0:
         return copied_equation(writer, "unchanged because it is allowed")
     return replacement_equation(writer, "because it is masked")
 
 
-def replacement_equation(writer: EquationWriter, why: str) -> RightHandSide:
+def replacement_equation(writer: EquationWriter, why: str) -> EquationRightHandSide:
     """Write the replacement of a number, and the reason for it."""
     (factors, _), (otherwise, _) = writer.factors
     instead = EquationPart(f"{otherwise[0].form} in place of ")
-    return RightHandSide(
-        [instead, writer.number_part(factors[0], 0), EquationPart(f", {why}")], False
+    return EquationRightHandSide(
+        [instead, writer.write_number(factors[0], 0), EquationPart(f", {why}")], False
     )

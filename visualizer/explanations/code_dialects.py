@@ -61,28 +61,28 @@ class CodeIdentifiers(Struct, frozen=True, eq=False):
     padding: str
     real_tokens: str
 
-    def forbidden(self, found: tuple[str, ...]) -> str:
+    def forbidden_expression(self, found: tuple[str, ...]) -> str:
         """Return an expression that is true for forbidden cells."""
         if self.polarity is MaskPolarity.COUNTS:
-            return _join_masks([f"{name} == 0" for name in found], " | ")
+            return _join_mask_conditions([f"{name} == 0" for name in found], " | ")
         if self.polarity is MaskPolarity.FORBIDS:
             return " | ".join(found)
-        return _negate_masks(found, " & ")
+        return _negate_mask_conditions(found, " & ")
 
-    def allowed(self, found: tuple[str, ...]) -> str:
+    def allowed_expression(self, found: tuple[str, ...]) -> str:
         """Return an expression that is true for allowed cells."""
         if self.polarity is MaskPolarity.COUNTS:
-            return _join_masks([f"{name} > 0" for name in found], " & ")
+            return _join_mask_conditions([f"{name} > 0" for name in found], " & ")
         if self.polarity is MaskPolarity.ALLOWS:
             return " & ".join(found)
-        return _negate_masks(found, " | ")
+        return _negate_mask_conditions(found, " | ")
 
 
-def _join_masks(parts: list[str], joint: str) -> str:
+def _join_mask_conditions(parts: list[str], joint: str) -> str:
     return parts[0] if len(parts) == 1 else joint.join(f"({part})" for part in parts)
 
 
-def _negate_masks(found: tuple[str, ...], joint: str) -> str:
+def _negate_mask_conditions(found: tuple[str, ...], joint: str) -> str:
     return f"~{found[0]}" if len(found) == 1 else f"~({joint.join(found)})"
 
 
@@ -178,7 +178,7 @@ SDPA_IDENTIFIERS = CodeIdentifiers(
 DIALECTS = {"book": BOOK_IDENTIFIERS, "lecture": LECTURE_IDENTIFIERS, "sdpa": SDPA_IDENTIFIERS}
 
 
-class ExpressionContext(Struct, frozen=True):
+class StageCodeContext(Struct, frozen=True):
     """A stage to be written as code, with the expressions that its code is composed of."""
 
     spec: AttentionSpec
@@ -186,7 +186,7 @@ class ExpressionContext(Struct, frozen=True):
     identifiers: CodeIdentifiers
 
     @property
-    def inputs(self) -> tuple[str, ...]:
+    def input_variables(self) -> tuple[str, ...]:
         """Variables of the stage's inputs."""
         return tuple(self.identifiers.names[name] for name in self.stage.reads)
 
@@ -195,7 +195,7 @@ class ExpressionContext(Struct, frozen=True):
         return self.identifiers.names[Role.INPUT]
 
     @property
-    def divisor(self) -> str:
+    def divisor_expression(self) -> str:
         """Divisor of the scores, as an expression that can follow a division sign."""
         size = {ScaleKind.D_HEAD: self.identifiers.names[Role.KEYS], ScaleKind.D_MODEL: self.x}
         temperature = repr(float(self.spec.temperature))
@@ -204,21 +204,21 @@ class ExpressionContext(Struct, frozen=True):
         root = f"{size[self.spec.scale]}.shape[-1] ** 0.5"
         return root if self.spec.temperature == 1 else f"({root} * {temperature})"
 
-    def masks(self) -> tuple[str, ...]:
+    def mask_variables(self) -> tuple[str, ...]:
         """Return the names of the masks that forbid cells at this stage."""
-        masking = MaskingSpec.of(self.spec, self.stage.name)
+        masking = MaskingSpec.from_spec(self.spec, self.stage.name)
         mask = () if masking.mask is MaskKind.NONE else (self.identifiers.mask_names[masking.mask],)
         return (*mask, self.identifiers.padding) if masking.lengths else mask
 
-    def forbidden(self) -> str:
-        return self.identifiers.forbidden(self.masks())
+    def forbidden_expression(self) -> str:
+        return self.identifiers.forbidden_expression(self.mask_variables())
 
-    def allowed(self) -> str:
-        return self.identifiers.allowed(self.masks())
+    def allowed_expression(self) -> str:
+        return self.identifiers.allowed_expression(self.mask_variables())
 
     def may_have_empty_rows(self) -> bool:
         """Return whether a query may have no allowed key at this stage."""
-        masking = MaskingSpec.of(self.spec, self.stage.name)
+        masking = MaskingSpec.from_spec(self.spec, self.stage.name)
         if masking.lengths:
             tokens = max(masking.lengths)
         elif masking.own:
@@ -227,15 +227,15 @@ class ExpressionContext(Struct, frozen=True):
             return False  # causal masks and windows let each token attend to itself
         return not attention_masks.cached_allowed_cells(masking, tokens).any(-1).all()
 
-    def zero_empty_rows(self) -> str:
+    def zero_empty_rows_code(self) -> str:
         """Return code that zeroes the rows of queries without allowed keys, or an empty string."""
         if not self.may_have_empty_rows():
             return ""
-        forbidden = self.forbidden()
+        forbidden = self.forbidden_expression()
         forbidden = forbidden if forbidden.isidentifier() else f"({forbidden})"
         return f".masked_fill({forbidden}.all(-1, keepdim=True), 0)"
 
-    def add_head_axis(self, expression: str, heads: int) -> str:
+    def split_heads_code(self, expression: str, heads: int) -> str:
         """Return code that splits an expression [token, width] into heads."""
         if heads == 1:
             return f"{expression}.unsqueeze(-3)"

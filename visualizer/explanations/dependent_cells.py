@@ -62,12 +62,12 @@ def dependent_cells(trace: Trace, leading: LeadingIndex, cell: Cell) -> tuple[De
     """
     if cell.fold is not None:
         return ()
-    stages = (trace.stage_at(name, leading) for name in trace.names)
+    stages = (trace.stage_in_layer(name, leading) for name in trace.names)
     readers = (stage for stage in stages if cell.stage in stage.reads)
-    return tuple(found for stage in readers if (found := _dependent_cell(trace, stage, cell)))
+    return tuple(found for stage in readers if (found := _find_dependent_cell(trace, stage, cell)))
 
 
-def _dependent_cell(trace: Trace, stage: Stage, cell: Cell) -> DependentCell | None:
+def _find_dependent_cell(trace: Trace, stage: Stage, cell: Cell) -> DependentCell | None:
     rows, columns = trace.shape(stage.name)[-2:]
     row, column = cell.place[-2:]
     title, place, words = stage.title, (row, column), stage.title
@@ -88,10 +88,12 @@ def _dependent_cell(trace: Trace, stage: Stage, cell: Cell) -> DependentCell | N
         return None
     if place[0] >= rows or place[1] >= columns:
         return None
-    return DependentCell(Cell(stage.name, (*_head(trace, stage, cell), *place)), words)
+    return DependentCell(
+        Cell(stage.name, (*_head_of_dependent_cell(trace, stage, cell), *place)), words
+    )
 
 
-def _head(trace: Trace, stage: Stage, cell: Cell) -> tuple[int, ...]:
+def _head_of_dependent_cell(trace: Trace, stage: Stage, cell: Cell) -> tuple[int, ...]:
     """Return the head of the result: the same head, or the first that shares the keys or values."""
     if "head" not in stage.dims:
         return ()

@@ -9,23 +9,23 @@ from msgspec import Struct
 
 from visualizer.brief_repr import brief_repr
 from visualizer.explanations import (
+    attention_scores,
+    attention_weights,
     context_vectors,
-    inputs,
-    layers,
+    input_vectors,
     linear,
     projections,
-    scores,
-    weights,
+    transformer_block,
 )
 from visualizer.explanations.cell_context import CellContext
 from visualizer.explanations.cell_terms import (
     MAX_SHOWN_TERMS,
     CellIndex,
     EquationPart,
+    EquationRightHandSide,
     EquationWriter,
     ExplainedCell,
     Explanation,
-    RightHandSide,
 )
 from visualizer.explanations.step_context import EMPTY_SYMBOL, MAX_SHOWN_NUMBERS, StepContext
 from visualizer.format import format_number
@@ -42,13 +42,13 @@ if TYPE_CHECKING:
 EXPLAINERS: dict[Operation, Explainer] = {
     explainer.operation: explainer
     for explainer in chain(
-        inputs.EXPLAINERS,
+        input_vectors.EXPLAINERS,
         projections.EXPLAINERS,
-        scores.EXPLAINERS,
-        weights.EXPLAINERS,
+        attention_scores.EXPLAINERS,
+        attention_weights.EXPLAINERS,
         context_vectors.EXPLAINERS,
         linear.EXPLAINERS,
-        layers.EXPLAINERS,
+        transformer_block.EXPLAINERS,
     )
 }
 """The explainer of each operation."""
@@ -62,9 +62,9 @@ def explain(trace: Trace, stage: str, cell: CellIndex) -> Explanation:
     cell : tuple of int
         Full index of the cell: the leading axes first, then the axes of the stage.
     """
-    row = trace.stage_at(stage, cell[: len(trace.axes)])
+    row = trace.stage_in_layer(stage, cell[: len(trace.axes)])
     value = float(trace.read(stage, cell))
-    terms = EXPLAINERS[row.operation].terms(ExplainedCell(trace, row, cell))
+    terms = EXPLAINERS[row.operation].build_terms(ExplainedCell(trace, row, cell))
     return Explanation(row, cell, terms.rule, terms.groups, value, terms.chosen, terms.is_empty)
 
 
@@ -92,7 +92,7 @@ class Equation(Struct, frozen=True):
     __repr__ = brief_repr
 
     @property
-    def plain(self) -> str:
+    def plain_text(self) -> str:
         """The equation as plain text."""
         terms = "".join(part.text for part in self.parts)
         return " = ".join(filter(None, (self.left, terms, self.result)))
@@ -107,21 +107,25 @@ def equation(run: Run, leading: LeadingIndex, step: Step, head: int) -> Equation
 def cell_equation(trace: Trace, explanation: Explanation) -> Equation:
     """Return the equation for an explained cell; for a long vector, it names the column."""
     written, longer, shorter = (
-        EXPLAINERS[explanation.stage.operation].equation(EquationWriter(trace, explanation, most))
+        EXPLAINERS[explanation.stage.operation].write_equation(
+            EquationWriter(trace, explanation, most)
+        )
         for most in (MAX_SHOWN_TERMS, 2 * MAX_SHOWN_TERMS, MAX_SHOWN_TERMS // 2)
     )
     result = format_number(explanation.value) if written.is_computed_number else ""
-    left, column = explanation.stage.noun, explanation.cell[-1] + 1
+    left, column = explanation.stage.number_noun, explanation.cell[-1] + 1
     is_vector = explanation.stage.dims[-1] != "key"
     if is_vector and trace.shape(explanation.stage.name)[-1] > MAX_SHOWN_NUMBERS:
         left = f"{left}, column {column:,}"
-    sides: tuple[RightHandSide, ...] = (written, shorter)
+    sides: tuple[EquationRightHandSide, ...] = (written, shorter)
     if not any("…" in part.text for part in longer.parts):  # more terms with gaps are hard to read
         sides = (longer, *sides)
-    return Equation(left, _join_parts(written), result, tuple(map(_join_parts, sides)))
+    return Equation(
+        left, _merge_equation_parts(written), result, tuple(map(_merge_equation_parts, sides))
+    )
 
 
-def _join_parts(side: RightHandSide) -> tuple[EquationPart, ...]:
+def _merge_equation_parts(side: EquationRightHandSide) -> tuple[EquationPart, ...]:
     """Join neighbouring parts that are highlighted in the same way."""
     return tuple(
         EquationPart("".join(part.text for part in group), is_highlighted)
@@ -143,13 +147,13 @@ def describe_step(run: Run, leading: LeadingIndex, step: Step, head: int) -> str
     """
     context = StepContext(run, leading, step, min(head, run.trace.spec.heads - 1))
     texts = EXPLAINERS[context.stage.operation]
-    if len(step.rows) > 1 and run.trace.cached_stage(step.stage).is_blockwise:
+    if len(step.rows) > 1 and run.trace.cached_stage_tensor(step.stage).is_blockwise:
         told = f"{context.stage.description}, in all {len(step.rows):,} rows"  # without the numbers
-        return context.sentence(told)
+        return context.to_sentence(told)
     if len(step.rows) > 1:
-        return context.sentence(texts.stage_sentence(context))
+        return context.to_sentence(texts.explain_stage(context))
     if len(step.columns) == run.trace.shape(step.stage)[-1]:
-        return context.sentence(texts.row_sentence(context))
+        return context.to_sentence(texts.explain_row(context))
     return _describe_cell(context)
 
 

@@ -6,7 +6,11 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, ClassVar
 
 from visualizer.explanations.cell_terms import sum_equation
-from visualizer.explanations.phrases import column_name, largest_number_phrase, weights_sentence
+from visualizer.explanations.phrases import (
+    attention_weight_sentence,
+    largest_number_phrase,
+    vector_column_name,
+)
 from visualizer.explanations.step_context import format_vector
 from visualizer.format import format_number
 
@@ -15,12 +19,12 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Operation, Stage
     from visualizer.explanations.cell_context import CellContext
     from visualizer.explanations.cell_terms import (
+        EquationRightHandSide,
         EquationWriter,
         ExplainedCell,
-        RightHandSide,
         TermCombination,
     )
-    from visualizer.explanations.code_dialects import ExpressionContext
+    from visualizer.explanations.code_dialects import StageCodeContext
     from visualizer.explanations.phrases import WeightShape
     from visualizer.explanations.step_context import StepContext
 
@@ -31,7 +35,7 @@ class Explainer(ABC):
     operation: ClassVar[Operation]
 
     @abstractmethod
-    def terms(self, explained: ExplainedCell) -> TermCombination:
+    def build_terms(self, explained: ExplainedCell) -> TermCombination:
         """Return the terms that give a cell's value."""
 
     @abstractmethod
@@ -39,12 +43,12 @@ class Explainer(ABC):
         """Return a sentence about a cell, with the tokens in bold (HTML)."""
 
     @abstractmethod
-    def row_sentence(self, context: StepContext) -> str:
-        """Describe the computation of a row, for use with `StepContext.sentence`."""
+    def explain_row(self, context: StepContext) -> str:
+        """Describe the computation of a row, for use with `StepContext.to_sentence`."""
 
     @abstractmethod
-    def stage_sentence(self, context: StepContext) -> str:
-        """Describe the computation of a whole stage, for use with `StepContext.sentence`."""
+    def explain_stage(self, context: StepContext) -> str:
+        """Describe the computation of a whole stage, for use with `StepContext.to_sentence`."""
 
     @abstractmethod
     def formula(self, info: CellContext) -> str:
@@ -54,11 +58,11 @@ class Explainer(ABC):
         """Return the name of the term with an index, or an empty string to use its input's name."""
         return ""
 
-    def equation(self, writer: EquationWriter) -> RightHandSide:
+    def write_equation(self, writer: EquationWriter) -> EquationRightHandSide:
         """Write a cell's computation with its numbers; a sum of products by default."""
         return sum_equation(writer)
 
-    def code(self, context: ExpressionContext) -> str:
+    def code_expression(self, context: StageCodeContext) -> str:
         """Return the expression that computes the stage, in a code dialect.
 
         By default, the expression is empty, because stages that are read from a file or a model
@@ -66,7 +70,7 @@ class Explainer(ABC):
         """
         return ""
 
-    def helpers(self, context: ExpressionContext) -> dict[str, str]:
+    def helper_definitions(self, context: StageCodeContext) -> dict[str, str]:
         """Return the definitions that the code needs, keyed by name; none by default."""
         return {}
 
@@ -74,20 +78,20 @@ class Explainer(ABC):
         """Return the shapes in the computation for one text, unless the shape is unchanged."""
         return ()
 
-    def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
+    def count_multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
         """Return the number of multiply-adds in the matrix product for one text."""
         return 0
 
-    def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape | None:
+    def weight_shape(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape | None:
         """Return the weights that the operation uses, or None for most operations."""
         return None
 
 
-class WeightsExplainer(Explainer):
+class AttentionWeightsExplainer(Explainer):
     """Base class for operations that compute weights."""
 
     def explain_cell(self, info: CellContext) -> str:
-        return weights_sentence(info)
+        return attention_weight_sentence(info)
 
 
 class VectorExplainer(Explainer):
@@ -97,7 +101,7 @@ class VectorExplainer(Explainer):
     """Text between the phrase that describes a row and the row's vector."""
 
     @abstractmethod
-    def column_phrase(self, info: CellContext) -> str:
+    def cell_phrase(self, info: CellContext) -> str:
         """Return the predicate of a sentence about a cell, such as "is the sum of …"."""
 
     @abstractmethod
@@ -109,10 +113,10 @@ class VectorExplainer(Explainer):
         """Describe the computation of a whole stage, without its largest number."""
 
     def explain_cell(self, info: CellContext) -> str:
-        return f"{column_name(info)} {self.column_phrase(info)}: {format_number(info.value)}."
+        return f"{vector_column_name(info)} {self.cell_phrase(info)}: {format_number(info.value)}."
 
-    def row_sentence(self, context: StepContext) -> str:
-        return f"{self.row_phrase(context)}{self.row_separator}{format_vector(context.row())}"
+    def explain_row(self, context: StepContext) -> str:
+        return f"{self.row_phrase(context)}{self.row_separator}{format_vector(context.read_row())}"
 
-    def stage_sentence(self, context: StepContext) -> str:
+    def explain_stage(self, context: StepContext) -> str:
         return f"{self.stage_phrase(context)}; {largest_number_phrase(context)}"

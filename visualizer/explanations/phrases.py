@@ -21,10 +21,10 @@ from visualizer.explanations.step_context import (
     LargestValue,
     StepContext,
     all_count_phrase,
-    format_trimmed,
+    format_trimmed_number,
     other_count_phrase,
 )
-from visualizer.format import format_count, format_number, format_share
+from visualizer.format import format_count, format_number, format_percentage
 
 if TYPE_CHECKING:
     from visualizer.explanations.cell_context import CellContext
@@ -34,11 +34,13 @@ NON_FINITE_PHRASE = "not every number is finite"
 MASKED_ROW_PHRASE = "no token may attend to any key: all weights are 0"
 
 
-def column_name(info: CellContext) -> str:
+def vector_column_name(info: CellContext) -> str:
     """Name a cell in a stage of vectors by its column, its token and its head."""
     stage = info.explanation.stage
-    whose = f"the {vector_noun(stage.name)} of {info.token(stage.dims[-2])}{info.head_phrase}"
-    return f"Column {info.column} of {whose}"
+    whose = (
+        f"the {vector_noun(stage.name)} of {info.describe_token(stage.dims[-2])}{info.head_phrase}"
+    )
+    return f"Column {info.column_number} of {whose}"
 
 
 def join_names(names: list[str]) -> str:
@@ -47,7 +49,7 @@ def join_names(names: list[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def close_clause(phrase: str) -> str:
+def add_closing_comma(phrase: str) -> str:
     """Add a closing comma to a phrase that contains an opening one."""
     return f"{phrase}," if "," in phrase else phrase
 
@@ -55,9 +57,12 @@ def close_clause(phrase: str) -> str:
 def divisor_phrase(context: StepContext) -> str:
     """Return a phrase for the divisor of the scores; a model's scores have no temperature."""
     spec = context.spec
-    temperature, divisor = format_trimmed(spec.temperature), format_trimmed(spec.divisor)
+    temperature, divisor = (
+        format_trimmed_number(spec.temperature),
+        format_trimmed_number(spec.divisor),
+    )
     if spec.scale is ScaleKind.NONE:
-        return divisor if context.run.source else f"the temperature, {temperature}"
+        return divisor if context.run.source_display_name else f"the temperature, {temperature}"
     root = f"√{spec.d_head if spec.scale is ScaleKind.D_HEAD else spec.d_in}"
     made = root if spec.temperature == 1 else f"{root} × temperature {temperature}"
     return f"{made} = {divisor}"
@@ -72,33 +77,35 @@ def change_phrase(before: float, after: float) -> str:
 def projection_phrase(context: StepContext) -> str:
     """Return a phrase for the head's projection weights, including the bias if there is one."""
     spec, layer = context.spec, layer_symbol(context.stage.parameters[0])
-    bias = ", plus a bias," if any(".bias" in name for name in _layer_names(context)) else ""
+    bias = (
+        ", plus a bias," if any(".bias" in name for name in _layer_parameter_names(context)) else ""
+    )
     if spec.heads == 1:
         return f"{layer}{bias}"
     if spec.arrangement is HeadArrangement.STACKED:
         return f"this head’s {layer}{bias}"
-    return f"{_head_columns(context)} of {layer}{bias}"
+    return f"{_head_columns_phrase(context)} of {layer}{bias}"
 
 
-def sharing_phrase(spec: AttentionSpec, layer: str, head: int) -> str:
+def sharing_heads_phrase(spec: AttentionSpec, layer: str, head: int) -> str:
     """List the query heads that share the keys or values of a head, or return an empty string."""
-    size = spec.heads // spec.layer_heads(layer)
-    first = spec.layer_head(layer, head) * size + 1
+    size = spec.heads // spec.projection_head_count(layer)
+    first = spec.projection_head_index(layer, head) * size + 1
     if size == 1:
         return ""
     return f", shared by heads {first} {'and' if size == 2 else 'to'} {first + size - 1}"
 
 
-def _head_columns(context: StepContext) -> str:
+def _head_columns_phrase(context: StepContext) -> str:
     """Name the columns of a head in a projection that the heads split."""
     size, layer = context.spec.d_head, "".join(context.stage.parameters)
-    first = context.spec.layer_head(layer, context.head) * size + 1
+    first = context.spec.projection_head_index(layer, context.head) * size + 1
     if size == 1:
         return f"column {first}"
     return f"columns {first} {'and' if size == 2 else 'to'} {first + size - 1}"
 
 
-def _layer_names(context: StepContext) -> list[str]:
+def _layer_parameter_names(context: StepContext) -> list[str]:
     layer = context.stage.parameters[0]
     return [name for name in context.run.trace.parameters if layer in name]
 
@@ -108,7 +115,7 @@ def unprojected_columns_phrase(context: StepContext) -> str:
     spec, read = context.spec, vector_noun(context.first_input)
     if spec.heads == 1 or spec.arrangement is HeadArrangement.STACKED:
         return f"identical to its {read}"
-    return f"{_head_columns(context)} of its {read}"
+    return f"{_head_columns_phrase(context)} of its {read}"
 
 
 def dropout_factor_phrase(spec: AttentionSpec) -> str:
@@ -137,8 +144,8 @@ def largest_weights_phrase(context: StepContext, weights: np.ndarray) -> str:
     if top is None or low < 0 or top.value > 1:
         high = format_number(float(weights.max()))
         return f"the weights range from {format_number(low)} to {high}"
-    key, written = context.key(top.at), format_share(top.value)
-    if top.is_shared:
+    key, written = context.key_name(top.at), format_percentage(top.value)
+    if top.is_tied:
         if top.occurrences == np.count_nonzero(weights):
             return f"{format_count(top.occurrences, 'key')} receive {written} each"
         others = other_count_phrase(top.occurrences - 1)
@@ -158,8 +165,8 @@ def largest_terms_phrase(context: StepContext, weights: np.ndarray, keys: np.nda
     written = [weight_phrase(weights, float(value)) for value in values[:2]]
     if len(order) > 2 and np.ptp(values) <= EQUALITY_TOLERANCE * sizes.max():
         return f"the values of {len(order):,} keys ({written[0]} each)"
-    first = f"{written[0]} {context.key(int(order[0]))}"
-    second = f"{written[1]} {context.key(int(order[1]))}"
+    first = f"{written[0]} {context.key_name(int(order[0]))}"
+    second = f"{written[1]} {context.key_name(int(order[1]))}"
     if len(order) == 2:
         return f"values ({first} and {second})"
     more = "less" if abs(values[2]) < abs(values[1]) else "at most as much"
@@ -170,8 +177,8 @@ def largest_terms_phrase(context: StepContext, weights: np.ndarray, keys: np.nda
 def weight_phrase(weights: np.ndarray, weight: float) -> str:
     """Format a weight so that a noun can follow: "52% of", "1.5 times"."""
     if weights.min() >= 0 and weights.max() <= 1:
-        return f"{format_share(weight)} of"
-    return f"{format_trimmed(weight)} times"
+        return f"{format_percentage(weight)} of"
+    return f"{format_trimmed_number(weight)} times"
 
 
 def allowed_keys_phrases(context: StepContext) -> tuple[str, str]:
@@ -179,22 +186,22 @@ def allowed_keys_phrases(context: StepContext) -> tuple[str, str]:
 
     The second phrase contains a placeholder for a noun, and is empty if no cell is masked.
     """
-    allowed = context.allowed_row()
+    allowed = context.allowed_keys()
     count, may = len(allowed), int(allowed.sum())
     left = count - may
     if may == 0:
-        return f"{context.query} may not attend to any key", all_count_phrase(count, "{}")
+        return f"{context.query_name} may not attend to any key", all_count_phrase(count, "{}")
     if left == 0:
-        return f"{context.query} may attend to {all_count_phrase(count, 'key')}", ""
+        return f"{context.query_name} may attend to {all_count_phrase(count, 'key')}", ""
     rest = "the other {}" if left == 1 else f"the other {left:,} {{}}s"
-    return f"{context.query} may attend to {may:,} of {count:,} keys", rest
+    return f"{context.query_name} may attend to {may:,} of {count:,} keys", rest
 
 
 def no_allowed_keys_sentence(context: StepContext) -> str:
     """Return the sentence for a query that may not attend to any key."""
-    is_single = len(context.allowed_row()) == 1
+    is_single = len(context.allowed_keys()) == 1
     weights = "its weight is 0" if is_single else "all its weights are 0"
-    return f"{context.query} may not attend to any key: {weights}"
+    return f"{context.query_name} may not attend to any key: {weights}"
 
 
 def largest_number_phrase(
@@ -207,13 +214,13 @@ def largest_number_phrase(
     names_positions : bool
         Whether the row is named by its position instead of its token.
     """
-    numbers = context.matrix()
+    numbers = context.read_matrix()
     top = LargestValue.of(numbers)
     if top is None:
         return NON_FINITE_PHRASE
     if top.is_constant:
         return f"all numbers are {format_number(top.value)}"
-    if top.is_shared:
+    if top.is_tied:
         return f"{name}, {format_number(top.value)}, appears {top.occurrences:,} times"
     row, column = divmod(top.at, numbers.shape[1])
     kind = "query" if context.stage.dims[-2] == "query" and not context.run.has_same_keys else "key"
@@ -225,7 +232,7 @@ def largest_number_phrase(
 
 def masked_cells_phrase(context: StepContext, noun: str, one: str, many: str) -> str:
     """Describe how many cells of a stage are masked and what happens to them."""
-    allowed = context.allowed()
+    allowed = context.allowed_cells()
     count, left = allowed.size, allowed.size - int(allowed.sum())
     if left == 0:
         return f"{_mask_rule_phrase(context)}: all {count:,} {noun}s are unchanged"
@@ -254,9 +261,9 @@ def _mask_rule_phrase(context: StepContext) -> str:
     return rules[masking.mask] + ", and padding is masked" * padding
 
 
-def most_attended_token(context: StepContext) -> str:
+def most_attended_key_phrase(context: StepContext) -> str:
     """Describe which key has the largest mean weight over all queries except padding."""
-    weights = context.matrix()[: context.query_count]
+    weights = context.read_matrix()[: context.query_count]
     low, high = float(weights.min()), float(weights.max())
     if not np.isfinite([low, high]).all():
         rows = int((~np.isfinite(weights).all(axis=1)).sum())
@@ -266,15 +273,15 @@ def most_attended_token(context: StepContext) -> str:
     top = LargestValue.of(weights.mean(axis=0, dtype=np.float64))
     if top is None or top.value == 0:
         return "all weights are 0"
-    part = format_share(top.value)
+    part = format_percentage(top.value)
     receive = "would receive" if context.is_before_mask else "receive"
     if top.is_constant:
         return f"on average, all keys {receive} the same weight, {part}"
-    if top.is_shared:
-        keys = f"{context.key(top.at)} and {other_count_phrase(top.occurrences - 1)}"
+    if top.is_tied:
+        keys = f"{context.key_name(top.at)} and {other_count_phrase(top.occurrences - 1)}"
         return f"on average, {keys} {receive} the most attention, {part} each"
     receives = receive if context.is_before_mask else "receives"
-    return f"on average, {context.key(top.at)} {receives} the most attention, {part}"
+    return f"on average, {context.key_name(top.at)} {receives} the most attention, {part}"
 
 
 def empty_rows_phrase(cells: np.ndarray) -> str:
@@ -291,19 +298,21 @@ def empty_rows_phrase(cells: np.ndarray) -> str:
     return f", but {format_count(count, 'row')} {'has' if count == 1 else 'have'} no nonzero weight"
 
 
-def weights_sentence(info: CellContext) -> str:
+def attention_weight_sentence(info: CellContext) -> str:
     """Describe how strongly a query attends to a key, or why it may not."""
     qualifier = info.run.trace.weights_qualifier(info.cell.stage)
     is_before_mask = info.explanation.stage.is_before_mask
     attends = "would attend" if is_before_mask else "attends"
     if info.is_forbidden:
         why = "the key is padding" if info.is_padding else "the pair is masked"
-        return f"{info.token('query')} may not attend to {info.token('key')}: {why}."
+        return (
+            f"{info.describe_token('query')} may not attend to {info.describe_token('key')}: {why}."
+        )
     if not np.isfinite(info.value):
-        return f"{info.token('query')} has no weights: its row cannot be computed."
+        return f"{info.describe_token('query')} has no weights: its row cannot be computed."
     is_share = 0 <= info.value <= 1
-    weight = format_share(info.value) if is_share else format_number(info.value)
-    pair = f"{info.token('query')} {attends} to {info.token('key')}"
+    weight = format_percentage(info.value) if is_share else format_number(info.value)
+    pair = f"{info.describe_token('query')} {attends} to {info.describe_token('key')}"
     if info.explanation.stage.operation is Operation.IMPLIED_WEIGHTS:
         return f"{pair} with weight {weight}, {qualifier}."
     before = f"{qualifier.capitalize()}, " * bool(qualifier)
@@ -312,11 +321,11 @@ def weights_sentence(info: CellContext) -> str:
 
 def vector_column_sentence(info: CellContext, name: str) -> str:
     """Describe a number in a vector that was given or looked up."""
-    column = f"Column {info.column} of the {name} of {info.token('token')}"
+    column = f"Column {info.column_number} of the {name} of {info.describe_token('token')}"
     return f"{column} is {format_number(info.value)}."
 
 
-def add_bias(info: CellContext, formula: str) -> str:
+def add_bias_to_formula(info: CellContext, formula: str) -> str:
     """Add the bias to a projection's formula, if there is one."""
     return f"{formula} + bias" if len(info.explanation.groups) > 1 else formula
 
@@ -367,7 +376,7 @@ def head_shapes(spec: AttentionSpec, tokens: int) -> tuple[str, str, str]:
     return (
         format_shape(heads, tokens, d_head),
         format_shape(tokens, heads, d_head),
-        format_shape(tokens, spec.width),
+        format_shape(tokens, spec.concatenated_head_width),
     )
 
 

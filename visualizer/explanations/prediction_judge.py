@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 def prediction_instruction(run: Run, guess: Prediction) -> str:
     """Return the instruction for the user (HTML)."""
-    title = run.trace.stage(guess.stage).nouns
+    title = run.trace.stage(guess.stage).plural_number_noun
     marks = f" {format_count(len(guess.marks), 'mark')} so far." if guess.marks else ""
     if guess.question is PredictionQuestion.ZERO:
-        question = f"Which {title} will be {_forbidden_value(run, guess)}?"
+        question = f"Which {title} will be {_forbidden_value_text(run, guess)}?"
         return (
             f"{question} Click each cell, or move to it with the arrow keys and press Enter; "
             f"then press Reveal.{marks}"
@@ -34,7 +34,7 @@ def prediction_instruction(run: Run, guess: Prediction) -> str:
     return f"{question} Click it, or move to it with the arrow keys and press Enter.{marks}"
 
 
-def _forbidden_value(run: Run, guess: Prediction) -> str:
+def _forbidden_value_text(run: Run, guess: Prediction) -> str:
     is_forbidden = run.trace.stage(guess.stage).operation is Operation.MASK_BEFORE_SOFTMAX
     return "−∞" if is_forbidden else "0"
 
@@ -47,7 +47,7 @@ def judge_prediction(resolved: ResolvedView, guess: Prediction) -> PredictionVer
     wrong = tuple(mark for mark in guess.marks if mark not in right)
     if guess.question is PredictionQuestion.ZERO:
         return PredictionVerdict(right, wrong, (), judge.zeros_verdict(wrong))
-    missed = tuple(judge.largest_in_row(mark) for mark in wrong)
+    missed = tuple(judge.find_largest_in_row(mark) for mark in wrong)
     return PredictionVerdict(right, wrong, missed, judge.largest_verdict(right, missed))
 
 
@@ -58,30 +58,30 @@ class PredictionJudge(Struct, frozen=True, eq=False):
     leading: LeadingIndex
     guess: Prediction
 
-    def value(self, cell: Cell) -> float:
+    def read_value(self, cell: Cell) -> float:
         return float(self.run.trace.read(cell.stage, (*self.leading, *cell.place)))
 
     def is_zero(self, cell: Cell) -> bool:
-        return self.value(cell) in {0.0, -np.inf}
+        return self.read_value(cell) in {0.0, -np.inf}
 
-    def largest_in_row(self, cell: Cell) -> Cell:
+    def find_largest_in_row(self, cell: Cell) -> Cell:
         row = self.run.trace.read(cell.stage, (*self.leading, *cell.place[:-1]))
         largest = int(np.nan_to_num(row, nan=-np.inf).argmax())
         return Cell(cell.stage, (*cell.place[:-1], largest))
 
     def is_largest(self, cell: Cell) -> bool:
-        return self.value(cell) == self.value(self.largest_in_row(cell))
+        return self.read_value(cell) == self.read_value(self.find_largest_in_row(cell))
 
     def bold_token(self, at: int, kind: str = "query") -> str:
-        words = self.run.words(self.leading, kind)
+        words = self.run.axis_tokens(self.leading, kind)
         return f"<b>{escape(shorten(visible_token(words[at])))}</b>"
 
-    def describe(self, cell: Cell) -> str:
+    def describe_cell(self, cell: Cell) -> str:
         """Name a cell within its row, followed by its number."""
         is_key = self.run.trace.stage(cell.stage).dims[-1] == "key"
         at = cell.place[-1]
         named = f"{self.bold_token(at, 'key')} (key {at + 1})" if is_key else f"column {at + 1}"
-        return f"{named}, {format_number(self.value(cell))}"
+        return f"{named}, {format_number(self.read_value(cell))}"
 
     def row_phrase(self, cell: Cell) -> str:
         return f"in the row of {self.bold_token(cell.place[-2])}"
@@ -97,10 +97,10 @@ class PredictionJudge(Struct, frozen=True, eq=False):
             return f"{len(right)} of {len(marks)} rows are correct; rings mark the largest cells."
         (mark,) = marks
         if right:
-            return f"Yes: {self.row_phrase(mark)}, the largest is {self.describe(mark)}."
+            return f"Yes: {self.row_phrase(mark)}, the largest is {self.describe_cell(mark)}."
         (best,) = missed
-        said = f"Not quite: {self.row_phrase(mark)}, the largest is {self.describe(best)}"
-        return f"{said}; you marked {self.describe(mark)}."
+        said = f"Not quite: {self.row_phrase(mark)}, the largest is {self.describe_cell(best)}"
+        return f"{said}; you marked {self.describe_cell(mark)}."
 
     def zeros_verdict(self, wrong: tuple[Cell, ...]) -> str:
         marks = self.guess.marks
@@ -111,9 +111,11 @@ class PredictionJudge(Struct, frozen=True, eq=False):
             yes = "the cell you marked is"
             if right > 1:
                 yes = f"{'both' if right == 2 else f'all {right}'} cells you marked are"
-            return f"Yes: {yes} {_forbidden_value(self.run, self.guess)}. {self.zeros_sentence()}"
-        expected = _forbidden_value(self.run, self.guess)
-        first = f"{self.row_phrase(wrong[0])}, {self.describe(wrong[0])}, is not {expected}"
+            return (
+                f"Yes: {yes} {_forbidden_value_text(self.run, self.guess)}. {self.zeros_sentence()}"
+            )
+        expected = _forbidden_value_text(self.run, self.guess)
+        first = f"{self.row_phrase(wrong[0])}, {self.describe_cell(wrong[0])}, is not {expected}"
         return f"{right} of {len(marks)} marked cells are correct; {first}. {self.zeros_sentence()}"
 
     def zeros_sentence(self) -> str:
@@ -126,4 +128,4 @@ class PredictionJudge(Struct, frozen=True, eq=False):
         where = f"head {head[0] + 1}" if head and self.run.trace.spec.heads > 1 else "all"
         are = "is" if zeros == 1 else "are"
         cells = f"Of {format_count(numbers.size, 'cell')} in {where}"
-        return f"{cells}, {zeros:,} {are} {_forbidden_value(self.run, self.guess)}."
+        return f"{cells}, {zeros:,} {are} {_forbidden_value_text(self.run, self.guess)}."

@@ -16,20 +16,20 @@ from visualizer.attention.roles import Role
 from visualizer.attention.spec import HeadArrangement, Projection, layer_symbol
 from visualizer.attention.stages import Operation, parameter_names, vector_noun
 from visualizer.explanations.cell_terms import (
+    EquationRightHandSide,
     Factor,
-    RightHandSide,
     TermCombination,
+    combine_as_sum,
     constant,
     copied_equation,
     sum_equation,
-    sum_terms,
 )
 from visualizer.explanations.explainer import Explainer, VectorExplainer
 from visualizer.explanations.phrases import (
     WeightShape,
-    add_bias,
+    add_bias_to_formula,
+    add_closing_comma,
     all_heads_phrase,
-    close_clause,
     each_head_phrase,
     format_shape,
     grouped_head_shapes,
@@ -38,11 +38,11 @@ from visualizer.explanations.phrases import (
     largest_number_phrase,
     matrix_product_shapes,
     projection_phrase,
-    sharing_phrase,
+    sharing_heads_phrase,
     split_head_shapes,
     unprojected_columns_phrase,
 )
-from visualizer.explanations.step_context import format_trimmed, format_vector
+from visualizer.explanations.step_context import format_trimmed_number, format_vector
 from visualizer.format import format_count, format_number
 
 if TYPE_CHECKING:
@@ -50,23 +50,23 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_context import CellContext
     from visualizer.explanations.cell_terms import EquationWriter, ExplainedCell
-    from visualizer.explanations.code_dialects import ExpressionContext
+    from visualizer.explanations.code_dialects import StageCodeContext
     from visualizer.explanations.step_context import StepContext
 
 
-def _projected_name(stage: Stage) -> str:
+def _projected_vector_noun(stage: Stage) -> str:
     """Return the noun for the vectors that are projected; a block normalizes the input first."""
     return "input vector" if stage.reads[0] == Role.INPUT else vector_noun(stage.reads[0])
 
 
-def _weights_column(info: CellContext) -> str:
+def _weight_column_phrase(info: CellContext) -> str:
     """Name the column of weights that a cell is computed with; split heads share one matrix."""
     weights = info.explanation.groups[0].factors[1]
     column = next(at for at in weights.index if at is not None) + 1
     *_, layer = weights.name.removesuffix(".weight").split(".")
     symbol = layer_symbol(layer)
     whose = f"this head’s {symbol}" if weights.name.startswith("heads.") else symbol
-    shared = sharing_phrase(info.run.trace.spec, layer, info.place["head"])
+    shared = sharing_heads_phrase(info.run.trace.spec, layer, info.position_by_axis["head"])
     return f"column {column} of {whose}{shared}"
 
 
@@ -75,58 +75,73 @@ class InputProjectionExplainer(Explainer):
 
     operation = Operation.INPUT_PROJECTION
 
-    def terms(self, explained: ExplainedCell) -> TermCombination:
-        head, token, column = explained.place
+    def build_terms(self, explained: ExplainedCell) -> TermCombination:
+        head, token, column = explained.index_in_stage
         spec = explained.spec
         names = parameter_names(spec, explained.stage.parameters[0])
         kinds = [name for name in names if not name.endswith(".bias")]
         if len(kinds) == 1 and spec.arrangement is HeadArrangement.SPLIT:
-            column += spec.layer_head(explained.stage.parameters[0], head) * spec.d_head
+            column += spec.projection_head_index(explained.stage.parameters[0], head) * spec.d_head
         number = head % len(kinds)
-        x = explained.factor(explained.stage.reads[0], token, None)
+        x = explained.read_factor(explained.stage.reads[0], token, None)
         if spec.projection is Projection.UNIFORM:
-            return sum_terms((x, explained.weight(kinds[number], None, column)))
-        products = (x, explained.weight(kinds[number], column, None))
+            return combine_as_sum((x, explained.read_weight(kinds[number], None, column)))
+        products = (x, explained.read_weight(kinds[number], column, None))
         biases = names[len(kinds) :]
         return (
-            sum_terms(products, (explained.weight(biases[number], column),))
+            combine_as_sum(products, (explained.read_weight(biases[number], column),))
             if biases
-            else sum_terms(products)
+            else combine_as_sum(products)
         )
 
     def explain_cell(self, info: CellContext) -> str:
         bias = ", plus a bias" if len(info.explanation.groups) > 1 else ""
-        weights = close_clause(f"{_weights_column(info)}{bias}")
-        vector = f"The {_projected_name(info.explanation.stage)} of {info.token('token')}"
-        column = f"column {info.column} of its {vector_noun(info.cell.stage)}{info.head_phrase}"
+        weights = add_closing_comma(f"{_weight_column_phrase(info)}{bias}")
+        vector = (
+            f"The {_projected_vector_noun(info.explanation.stage)} "
+            f"of {info.describe_token('token')}"
+        )
+        column = (
+            f"column {info.column_number} of its {vector_noun(info.cell.stage)}{info.head_phrase}"
+        )
         return f"{vector} times {weights} gives {column}: {format_number(info.value)}."
 
-    def row_sentence(self, context: StepContext) -> str:
+    def explain_row(self, context: StepContext) -> str:
         kind = vector_noun(context.stage.name)
-        vector = f"the {_projected_name(context.stage)} of {context.query}"
-        gives = f"gives its {kind}: {format_vector(context.row())}"
+        vector = f"the {_projected_vector_noun(context.stage)} of {context.query_name}"
+        gives = f"gives its {kind}: {format_vector(context.read_row())}"
         return f"{vector} times {projection_phrase(context)} {gives}"
 
-    def stage_sentence(self, context: StepContext) -> str:
+    def explain_stage(self, context: StepContext) -> str:
         size = format_count(context.spec.d_head, "number")
         gives = f"gives its {vector_noun(context.stage.name)} of {size}"
         largest = largest_number_phrase(context, "the largest")
         return (
-            f"each {_projected_name(context.stage)} times {projection_phrase(context)} "
+            f"each {_projected_vector_noun(context.stage)} times {projection_phrase(context)} "
             f"{gives}; {largest}"
         )
 
     def formula(self, info: CellContext) -> str:
-        return add_bias(info, f"Σ {vector_noun(info.explanation.stage.reads[0])} × weight")
+        return add_bias_to_formula(
+            info, f"Σ {vector_noun(info.explanation.stage.reads[0])} × weight"
+        )
 
-    def code(self, context: ExpressionContext) -> str:
-        layer, x = context.identifiers.layers[context.stage.parameters[0]], context.inputs[0]
+    def code_expression(self, context: StageCodeContext) -> str:
+        layer, x = (
+            context.identifiers.layers[context.stage.parameters[0]],
+            context.input_variables[0],
+        )
         is_matrix = context.spec.projection is Projection.UNIFORM
         if context.spec.arrangement is HeadArrangement.STACKED and context.spec.heads > 1:
             each = f"{x} @ W" if is_matrix else f"W({x})"
             return f"torch.stack([{each} for W in {layer}], dim=-3)"
-        heads, shared = context.spec.heads, context.spec.layer_heads(context.stage.parameters[0])
-        made = context.add_head_axis(f"({x} @ {layer})" if is_matrix else f"{layer}({x})", shared)
+        heads, shared = (
+            context.spec.heads,
+            context.spec.projection_head_count(context.stage.parameters[0]),
+        )
+        made = context.split_heads_code(
+            f"({x} @ {layer})" if is_matrix else f"{layer}({x})", shared
+        )
         return made if shared == heads else f"{made}.repeat_interleave({heads // shared}, dim=-3)"
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
@@ -136,14 +151,14 @@ class InputProjectionExplainer(Explainer):
             return (product + each_head_phrase(spec),)
         _, columns = spec.weight_sizes[stage.parameters[0]]
         product = matrix_product_shapes(tokens, spec.d_in, columns, has_bias)
-        if columns < spec.width:
+        if columns < spec.concatenated_head_width:
             return (product, *grouped_head_shapes(spec, tokens))
         return (product, split_head_shapes(spec, tokens))
 
-    def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
+    def count_multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
         return tokens * math.prod(spec.weight_sizes[stage.parameters[0]])
 
-    def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape:
+    def weight_shape(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape:
         stacked = spec.arrangement is HeadArrangement.STACKED
         rows, columns = spec.weight_sizes[stage.parameters[0]]
         columns, copies = (spec.d_head, spec.heads) if stacked else (columns, 1)
@@ -155,19 +170,19 @@ class UnprojectedInputExplainer(VectorExplainer):
 
     operation = Operation.UNPROJECTED_INPUT
 
-    def terms(self, explained: ExplainedCell) -> TermCombination:
-        head, token, column = explained.place
+    def build_terms(self, explained: ExplainedCell) -> TermCombination:
+        head, token, column = explained.index_in_stage
         if explained.spec.arrangement is HeadArrangement.SPLIT:
             column += head * explained.spec.d_head
-        return sum_terms((explained.factor(explained.stage.reads[0], token, column),))
+        return combine_as_sum((explained.read_factor(explained.stage.reads[0], token, column),))
 
-    def column_phrase(self, info: CellContext) -> str:
+    def cell_phrase(self, info: CellContext) -> str:
         read = vector_noun(info.explanation.stage.reads[0])
         return f"is taken from its {read} without a projection"
 
     def row_phrase(self, context: StepContext) -> str:
         kind = vector_noun(context.stage.name)
-        taken = f"the {kind} of {context.query} is {unprojected_columns_phrase(context)}"
+        taken = f"the {kind} of {context.query_name} is {unprojected_columns_phrase(context)}"
         return f"without a projection, {taken}"
 
     def stage_phrase(self, context: StepContext) -> str:
@@ -177,15 +192,15 @@ class UnprojectedInputExplainer(VectorExplainer):
     def formula(self, info: CellContext) -> str:
         return "unchanged"
 
-    def equation(self, writer: EquationWriter) -> RightHandSide:
+    def write_equation(self, writer: EquationWriter) -> EquationRightHandSide:
         return copied_equation(
             writer, f"taken from the {vector_noun(writer.explanation.stage.reads[0])}"
         )
 
-    def code(self, context: ExpressionContext) -> str:
+    def code_expression(self, context: StageCodeContext) -> str:
         if context.spec.arrangement is HeadArrangement.STACKED and context.spec.heads > 1:
-            return f"torch.stack([{context.inputs[0]}] * {context.spec.heads}, dim=-3)"
-        return context.add_head_axis(context.inputs[0], context.spec.heads)
+            return f"torch.stack([{context.input_variables[0]}] * {context.spec.heads}, dim=-3)"
+        return context.split_heads_code(context.input_variables[0], context.spec.heads)
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         if spec.arrangement is HeadArrangement.STACKED:
@@ -193,31 +208,36 @@ class UnprojectedInputExplainer(VectorExplainer):
         return (split_head_shapes(spec, tokens),)
 
 
-def _multiplier_phrase(stage: Stage, result: int | None = None) -> str:
+def _layer_weights_phrase(stage: Stage, result: int | None = None) -> str:
     """Return a phrase for the weights that a vector is multiplied by, for one or all outputs."""
-    step = stage.layer_step(LinearLayer)
+    step = stage.step_of_type(LinearLayer)
     which = step.name if result is None else f"the weights of {step.name} for output {result + 1}"
     bias = ", plus a bias" if step.has_bias else ""
-    return which + bias + ("" if step.factor == 1 else f", times {format_trimmed(step.factor)}")
+    return (
+        which + bias + ("" if step.factor == 1 else f", times {format_trimmed_number(step.factor)}")
+    )
 
 
 def _output_index(stage: Stage, place: tuple[int, ...]) -> int:
     """Return the index of a cell among the outputs of its linear layer."""
     head = place[0] if len(place) == 3 else 0
-    return stage.layer_step(LinearLayer).first_columns[head] + place[-1]
+    return stage.step_of_type(LinearLayer).first_columns[head] + place[-1]
 
 
-def linear_terms(explained: ExplainedCell) -> TermCombination:
+def linear_layer_terms(explained: ExplainedCell) -> TermCombination:
     """Return the terms of one output of a linear layer: a vector times a row of the matrix."""
-    step, (*_, token, _) = explained.stage.layer_step(LinearLayer), explained.place
-    result, module = _output_index(explained.stage, explained.place), step.modules[explained.layer]
+    step, (*_, token, _) = explained.stage.step_of_type(LinearLayer), explained.index_in_stage
+    result, module = (
+        _output_index(explained.stage, explained.index_in_stage),
+        step.modules[explained.layer],
+    )
     row = (None, result) if step.is_transposed else (result, None)
-    more = () if step.factor == 1 else (constant(step.factor, format_trimmed(step.factor)),)
-    read = explained.factor(explained.stage.reads[0], token, None)
-    products = (read, explained.weight(f"{module}.weight", *row), *more)
+    more = () if step.factor == 1 else (constant(step.factor, format_trimmed_number(step.factor)),)
+    read = explained.read_factor(explained.stage.reads[0], token, None)
+    products = (read, explained.read_weight(f"{module}.weight", *row), *more)
     if not step.has_bias:
-        return sum_terms(products)
-    return sum_terms(products, (explained.weight(f"{module}.bias", result), *more))
+        return combine_as_sum(products)
+    return combine_as_sum(products, (explained.read_weight(f"{module}.bias", result), *more))
 
 
 def _matrix_sizes(spec: AttentionSpec, stage: Stage) -> tuple[int, int] | None:
@@ -233,50 +253,53 @@ class LinearLayerExplainer(VectorExplainer):
 
     operation = Operation.LINEAR_LAYER
 
-    def terms(self, explained: ExplainedCell) -> TermCombination:
-        return linear_terms(explained)
+    def build_terms(self, explained: ExplainedCell) -> TermCombination:
+        return linear_layer_terms(explained)
 
-    def column_phrase(self, info: CellContext) -> str:
+    def cell_phrase(self, info: CellContext) -> str:
         stage = info.explanation.stage
-        times = _multiplier_phrase(stage, _output_index(stage, info.cell.place))
+        times = _layer_weights_phrase(stage, _output_index(stage, info.cell.place))
         return f"is the {vector_noun(stage.reads[0])} times {times}"
 
     def row_phrase(self, context: StepContext) -> str:
-        read = f"the {vector_noun(context.first_input)} of {context.query}"
-        made = f"{read} times {close_clause(_multiplier_phrase(context.stage))}"
+        read = f"the {vector_noun(context.first_input)} of {context.query_name}"
+        made = f"{read} times {add_closing_comma(_layer_weights_phrase(context.stage))}"
         return f"{made} gives its {vector_noun(context.stage.name)}"
 
     def stage_phrase(self, context: StepContext) -> str:
-        multiplier = close_clause(_multiplier_phrase(context.stage))
+        multiplier = add_closing_comma(_layer_weights_phrase(context.stage))
         result = vector_noun(context.stage.name)
         return f"each {vector_noun(context.first_input)} times {multiplier} gives its {result}"
 
     def formula(self, info: CellContext) -> str:
-        step = info.explanation.stage.layer_step(LinearLayer)
-        made = add_bias(info, "Σ number × weight")
+        step = info.explanation.stage.step_of_type(LinearLayer)
+        made = add_bias_to_formula(info, "Σ number × weight")
         if step.factor == 1:
             return made
-        return f"{f'({made})' if step.has_bias else made} × {format_trimmed(step.factor)}"
+        return f"{f'({made})' if step.has_bias else made} × {format_trimmed_number(step.factor)}"
 
-    def code(self, context: ExpressionContext) -> str:
-        return f"{context.identifiers.layers[context.stage.parameters[0]]}({context.inputs[0]})"
+    def code_expression(self, context: StageCodeContext) -> str:
+        return (
+            f"{context.identifiers.layers[context.stage.parameters[0]]}"
+            f"({context.input_variables[0]})"
+        )
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         found = _matrix_sizes(spec, stage)
         return (matrix_product_shapes(tokens, *found, has_bias=True),) if found else ()
 
-    def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
+    def count_multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
         return tokens * math.prod(_matrix_sizes(spec, stage) or (0,))
 
-    def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape | None:
+    def weight_shape(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape | None:
         found = _matrix_sizes(spec, stage)
         return WeightShape(stage.parameters[0], found) if found else None
 
 
-def _key_parts_phrase(stage: Stage) -> str:
+def _latent_keys_phrase(stage: Stage) -> str:
     latent, shared = (vector_noun(name) for name in stage.reads)
     return (
-        f"the {latent} times {stage.layer_step(LatentKeys).name}, concatenated with the {shared},"
+        f"the {latent} times {stage.step_of_type(LatentKeys).name}, concatenated with the {shared},"
     )
 
 
@@ -288,31 +311,34 @@ class LatentKeysExplainer(VectorExplainer):
 
     operation = Operation.LATENT_KEYS
 
-    def terms(self, explained: ExplainedCell) -> TermCombination:
-        step, (*_, token, column) = explained.stage.layer_step(LatentKeys), explained.place
+    def build_terms(self, explained: ExplainedCell) -> TermCombination:
+        step, (*_, token, column) = (
+            explained.stage.step_of_type(LatentKeys),
+            explained.index_in_stage,
+        )
         if column < step.own_columns:
-            return linear_terms(explained)
-        return sum_terms(
-            (explained.factor(explained.stage.reads[1], token, column - step.own_columns),)
+            return linear_layer_terms(explained)
+        return combine_as_sum(
+            (explained.read_factor(explained.stage.reads[1], token, column - step.own_columns),)
         )
 
-    def column_phrase(self, info: CellContext) -> str:
+    def cell_phrase(self, info: CellContext) -> str:
         stage = info.explanation.stage
         latent, shared = (vector_noun(name) for name in stage.reads)
-        step = stage.layer_step(LatentKeys)
+        step = stage.step_of_type(LatentKeys)
         if info.cell.place[-1] < step.own_columns:
             return f"is the {latent} times {step.name}"
         return f"is taken from the {shared}, which is the same in all heads"
 
     def row_phrase(self, context: StepContext) -> str:
-        made = f"the {vector_noun(context.stage.name)} of {context.query}"
-        return f"{_key_parts_phrase(context.stage)} gives {made}"
+        made = f"the {vector_noun(context.stage.name)} of {context.query_name}"
+        return f"{_latent_keys_phrase(context.stage)} gives {made}"
 
     def stage_phrase(self, context: StepContext) -> str:
-        return f"{_key_parts_phrase(context.stage)} gives each {vector_noun(context.stage.name)}"
+        return f"{_latent_keys_phrase(context.stage)} gives each {vector_noun(context.stage.name)}"
 
     def formula(self, info: CellContext) -> str:
-        is_own = info.cell.place[-1] < info.explanation.stage.layer_step(LatentKeys).own_columns
+        is_own = info.cell.place[-1] < info.explanation.stage.step_of_type(LatentKeys).own_columns
         return "Σ number × weight" if is_own else "unchanged"
 
 
@@ -324,48 +350,51 @@ class RotaryPositionExplainer(VectorExplainer):
 
     operation = Operation.ROTARY_POSITION
 
-    def terms(self, explained: ExplainedCell) -> TermCombination:
-        step, (*head, token, column) = explained.stage.layer_step(RotaryPosition), explained.place
+    def build_terms(self, explained: ExplainedCell) -> TermCombination:
+        step, (*head, token, column) = (
+            explained.stage.step_of_type(RotaryPosition),
+            explained.index_in_stage,
+        )
         read = explained.stage.reads[0]
         found = step.rotation_terms(column)
         if found is None:
-            return sum_terms((explained.factor(read, *head, token, column),))
+            return combine_as_sum((explained.read_factor(read, *head, token, column),))
         pair, own, other, sign = found
         at = (explained.layer, token, pair)
         turned: tuple[Factor, ...] = (
-            explained.factor(read, *head, token, other),
+            explained.read_factor(read, *head, token, other),
             _angle_factor(explained, step, "sin", at),
         )
         if sign < 0:
             turned = (*turned, constant(-1, "−1"))
-        first = explained.factor(read, *head, token, own)
-        return sum_terms((first, _angle_factor(explained, step, "cos", at)), turned)
+        first = explained.read_factor(read, *head, token, own)
+        return combine_as_sum((first, _angle_factor(explained, step, "cos", at)), turned)
 
-    def column_phrase(self, info: CellContext) -> str:
-        turned = info.explanation.stage.layer_step(RotaryPosition).rotation_terms(
+    def cell_phrase(self, info: CellContext) -> str:
+        turned = info.explanation.stage.step_of_type(RotaryPosition).rotation_terms(
             info.cell.place[-1]
         )
         read = vector_noun(info.explanation.stage.reads[0])
         if turned is None:
             return f"is the same column of the {read} because this column is not rotated"
         columns = f"columns {turned[1] + 1} and {turned[2] + 1} of the {read}"
-        place = info.place["token"] + 1
+        place = info.position_by_axis["token"] + 1
         return f"is computed from {columns}, rotated as a pair by the angle of position {place}"
 
     def row_phrase(self, context: StepContext) -> str:
-        query = f"the {vector_noun(context.first_input)} of {context.query}"
-        if not context.stage.layer_step(RotaryPosition).pairs:
+        query = f"the {vector_noun(context.first_input)} of {context.query_name}"
+        if not context.stage.step_of_type(RotaryPosition).pairs:
             return f"{query} is unchanged because this layer applies no rotation"
         return f"{query} is rotated by the angles of position {context.row_index + 1}"
 
     def stage_phrase(self, context: StepContext) -> str:
         each = f"each {vector_noun(context.first_input)}"
-        if not context.stage.layer_step(RotaryPosition).pairs:
+        if not context.stage.step_of_type(RotaryPosition).pairs:
             return f"{each} is unchanged because this layer applies no rotation"
         return f"{each} is rotated by the angles of its position, one pair of columns at a time"
 
     def formula(self, info: CellContext) -> str:
-        turned = info.explanation.stage.layer_step(RotaryPosition).rotation_terms(
+        turned = info.explanation.stage.step_of_type(RotaryPosition).rotation_terms(
             info.cell.place[-1]
         )
         if turned is None:
@@ -373,10 +402,12 @@ class RotaryPositionExplainer(VectorExplainer):
         sign = "+" if turned[3] > 0 else "−"
         return f"number × cos(angle) {sign} other number of the pair × sin(angle)"
 
-    def code(self, context: ExpressionContext) -> str:
-        return f"{context.inputs[0]} * cos + rotate_half({context.inputs[0]}) * sin"
+    def code_expression(self, context: StageCodeContext) -> str:
+        return (
+            f"{context.input_variables[0]} * cos + rotate_half({context.input_variables[0]}) * sin"
+        )
 
-    def helpers(self, context: ExpressionContext) -> dict[str, str]:
+    def helper_definitions(self, context: StageCodeContext) -> dict[str, str]:
         half, dtype = context.spec.d_head // 2, f"{context.x}.dtype"
         places = f"torch.arange({context.identifiers.tokens}).double()[:, None]"
         pairs = f"torch.arange({half}).double() / {half}"
@@ -395,7 +426,7 @@ def _angle_factor(
 ) -> Factor:
     """Return a factor for the cosine or sine of an angle, read from the model or computed."""
     if step.angles:
-        return explained.weight(f"{step.angles}.{function}", *at)
+        return explained.read_weight(f"{step.angles}.{function}", *at)
     _, token, pair = at
     angle = step.angles_at(range(token, token + 1))[0, pair]
     value = math.cos(angle) if function == "cos" else math.sin(angle)
@@ -406,20 +437,20 @@ HEAD_EDIT_PHRASES = {0.0: "is ablated", None: "is replaced in the model"}
 """Phrase for an edited head, by the factor that multiplies it."""
 
 
-def _describe_edits(context: StepContext) -> str:
+def _describe_head_edits(context: StepContext) -> str:
     """Describe the edited heads, or return an empty string if there are none."""
-    edits = _edit_factors(context.stage, context.layer)
+    edits = _head_edit_factors(context.stage, context.layer_index)
     if context.spec.heads == 1:
-        return "".join(f", which {_edit_phrase(factor)}" for factor in edits.values())
-    phrases = [f"head {head + 1} {_edit_phrase(factor)}" for head, factor in edits.items()]
+        return "".join(f", which {_head_edit_phrase(factor)}" for factor in edits.values())
+    phrases = [f"head {head + 1} {_head_edit_phrase(factor)}" for head, factor in edits.items()]
     return f" ({join_names(phrases)})" if phrases else ""
 
 
-def _edit_phrase(factor: float | None) -> str:
+def _head_edit_phrase(factor: float | None) -> str:
     return HEAD_EDIT_PHRASES.get(factor, f"is multiplied by {factor}")
 
 
-def _edit_factors(stage: Stage, layer: int) -> dict[int, float | None]:
+def _head_edit_factors(stage: Stage, layer: int) -> dict[int, float | None]:
     """Return the factors of the edited heads of a layer, with None for replaced heads."""
     if not isinstance(stage.step, JoinedHeads):
         return {}
@@ -431,37 +462,40 @@ class ConcatHeadsExplainer(Explainer):
 
     operation = Operation.CONCAT_HEADS
 
-    def terms(self, explained: ExplainedCell) -> TermCombination:
-        query, column = explained.place
+    def build_terms(self, explained: ExplainedCell) -> TermCombination:
+        query, column = explained.index_in_stage
         name = explained.stage.reads[0]
         head, within = divmod(column, explained.trace.shape(name)[-1])
-        read = explained.factor(name, head, query, within)
-        factor = _edit_factors(explained.stage, explained.layer).get(head, 1.0)
+        read = explained.read_factor(name, head, query, within)
+        factor = _head_edit_factors(explained.stage, explained.layer).get(head, 1.0)
         if factor is None:
             there = float(explained.trace.read(explained.stage.name, explained.cell))
-            return sum_terms((constant(there, "{}"),))
-        return sum_terms((read,) if factor == 1 else (read, constant(factor, f"{factor:g}")))
+            return combine_as_sum((constant(there, "{}"),))
+        return combine_as_sum((read,) if factor == 1 else (read, constant(factor, f"{factor:g}")))
 
     def explain_cell(self, info: CellContext) -> str:
         read = info.explanation.stage.reads[0]
         head = info.cell.place[-1] // info.run.trace.shape(read)[-1] + 1
-        column = f"Column {info.column} of the concatenated heads for {info.token('query')}"
-        edits = _edit_factors(info.explanation.stage, info.layer)
-        edited = f", which {_edit_phrase(edits[head - 1])}" if head - 1 in edits else ""
+        column = (
+            f"Column {info.column_number} of the concatenated "
+            f"heads for {info.describe_token('query')}"
+        )
+        edits = _head_edit_factors(info.explanation.stage, info.layer)
+        edited = f", which {_head_edit_phrase(edits[head - 1])}" if head - 1 in edits else ""
         return f"{column} is taken from head {head}{edited}: {format_number(info.value)}."
 
-    def row_sentence(self, context: StepContext) -> str:
-        spec, joined = context.spec, format_vector(context.row())
-        edited = _describe_edits(context)
+    def explain_row(self, context: StepContext) -> str:
+        spec, joined = context.spec, format_vector(context.read_row())
+        edited = _describe_head_edits(context)
         if spec.heads == 1:
-            goes = f"with one head{edited}, the context vector of {context.query} is"
+            goes = f"with one head{edited}, the context vector of {context.query_name} is"
             return f"{goes}{' changed' if edited else ' unchanged'}: {joined}"
-        vectors = f"the context vectors of {context.query} from {all_heads_phrase(spec)}"
+        vectors = f"the context vectors of {context.query_name} from {all_heads_phrase(spec)}"
         return f"{vectors}{edited} are concatenated: {joined}"
 
-    def stage_sentence(self, context: StepContext) -> str:
-        size = format_count(len(context.row()), "number")
-        edited = _describe_edits(context)
+    def explain_stage(self, context: StepContext) -> str:
+        size = format_count(len(context.read_row()), "number")
+        edited = _describe_head_edits(context)
         if context.spec.heads == 1:
             goes = f"with one head{edited}, the context vectors are"
             return (
@@ -473,19 +507,19 @@ class ConcatHeadsExplainer(Explainer):
 
     def formula(self, info: CellContext) -> str:
         head = info.cell.place[-1] // info.run.trace.shape(info.explanation.stage.reads[0])[-1]
-        factor = _edit_factors(info.explanation.stage, info.layer).get(head, 1.0)
+        factor = _head_edit_factors(info.explanation.stage, info.layer).get(head, 1.0)
         if factor is None:
             return "replaced in the model"
-        return "unchanged" if factor == 1 else f"number × {format_trimmed(factor)}"
+        return "unchanged" if factor == 1 else f"number × {format_trimmed_number(factor)}"
 
-    def equation(self, writer: EquationWriter) -> RightHandSide:
+    def write_equation(self, writer: EquationWriter) -> EquationRightHandSide:
         factors, _ = writer.factors[0]
         if len(factors) > 1 or not factors[0].name:  # the head's vectors are scaled or replaced
             return sum_equation(writer)
-        return copied_equation(writer, f"taken from head {factors[0].source(0)[-3] + 1}")
+        return copied_equation(writer, f"taken from head {factors[0].source_index(0)[-3] + 1}")
 
-    def code(self, context: ExpressionContext) -> str:
-        return f"{context.inputs[0]}.transpose(-3, -2).flatten(-2)"
+    def code_expression(self, context: StageCodeContext) -> str:
+        return f"{context.input_variables[0]}.transpose(-3, -2).flatten(-2)"
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         apart, between, joined = head_shapes(spec, tokens)
@@ -497,49 +531,62 @@ class OutputProjectionExplainer(Explainer):
 
     operation = Operation.OUTPUT_PROJECTION
 
-    def terms(self, explained: ExplainedCell) -> TermCombination:
-        query, column = explained.place
+    def build_terms(self, explained: ExplainedCell) -> TermCombination:
+        query, column = explained.index_in_stage
         weight, bias = parameter_names(explained.spec, explained.stage.parameters[0])
-        joined = explained.factor(explained.stage.reads[0], query, None)
-        return sum_terms(
-            (joined, explained.weight(weight, column, None)), (explained.weight(bias, column),)
+        joined = explained.read_factor(explained.stage.reads[0], query, None)
+        return combine_as_sum(
+            (joined, explained.read_weight(weight, column, None)),
+            (explained.read_weight(bias, column),),
         )
 
     def explain_cell(self, info: CellContext) -> str:
         spec = info.run.trace.spec
         heads = "the only head" if spec.heads == 1 else all_heads_phrase(spec)
-        made = "is computed from" if spec.width == 1 else "mixes"
-        mixed = f"{made} the {format_count(spec.width, 'number')} from {heads}"
-        column = f"Column {info.column} of the output for {info.token('query')}"
+        made = "is computed from" if spec.concatenated_head_width == 1 else "mixes"
+        mixed = f"{made} the {format_count(spec.concatenated_head_width, 'number')} from {heads}"
+        column = f"Column {info.column_number} of the output for {info.describe_token('query')}"
         return f"{column} {mixed}: {format_number(info.value)}."
 
-    def row_sentence(self, context: StepContext) -> str:
-        size = format_count(context.spec.width, "number")
+    def explain_row(self, context: StepContext) -> str:
+        size = format_count(context.spec.concatenated_head_width, "number")
         mixes = (
-            f"the output projection {'turns' if context.spec.width == 1 else 'mixes'} the {size}"
+            "the output projection "
+            f"{'turns' if context.spec.concatenated_head_width == 1 else 'mixes'} the {size}"
         )
-        return f"{mixes} of {context.query} into its output: {format_vector(context.row())}"
+        return (
+            f"{mixes} of {context.query_name} into its output: {format_vector(context.read_row())}"
+        )
 
-    def stage_sentence(self, context: StepContext) -> str:
-        size = format_count(context.spec.width, "number")
-        verb = "turns" if context.spec.width == 1 else "mixes"
+    def explain_stage(self, context: StepContext) -> str:
+        size = format_count(context.spec.concatenated_head_width, "number")
+        verb = "turns" if context.spec.concatenated_head_width == 1 else "mixes"
         mixes = f"the output projection {verb} the {size} of each token into its output"
         return f"{mixes}; {largest_number_phrase(context)}"
 
     def formula(self, info: CellContext) -> str:
-        return add_bias(info, "Σ number × weight")
+        return add_bias_to_formula(info, "Σ number × weight")
 
-    def code(self, context: ExpressionContext) -> str:
-        return f"{context.identifiers.layers[context.stage.parameters[0]]}({context.inputs[0]})"
+    def code_expression(self, context: StageCodeContext) -> str:
+        return (
+            f"{context.identifiers.layers[context.stage.parameters[0]]}"
+            f"({context.input_variables[0]})"
+        )
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
-        return (matrix_product_shapes(tokens, spec.width, spec.width, has_bias=True),)
+        return (
+            matrix_product_shapes(
+                tokens, spec.concatenated_head_width, spec.concatenated_head_width, has_bias=True
+            ),
+        )
 
-    def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
-        return tokens * spec.width * spec.width
+    def count_multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
+        return tokens * spec.concatenated_head_width * spec.concatenated_head_width
 
-    def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape:
-        return WeightShape(stage.parameters[0], (spec.width, spec.width))
+    def weight_shape(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape:
+        return WeightShape(
+            stage.parameters[0], (spec.concatenated_head_width, spec.concatenated_head_width)
+        )
 
 
 EXPLAINERS: tuple[Explainer, ...] = (

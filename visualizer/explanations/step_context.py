@@ -61,7 +61,7 @@ class LargestValue(Struct, frozen=True):
         return cls(value, at, int((numbers >= near).sum()), numbers.size)
 
     @property
-    def is_shared(self) -> bool:
+    def is_tied(self) -> bool:
         """Whether other values are equally large."""
         return self.occurrences > 1
 
@@ -85,7 +85,7 @@ class StepContext(Struct, frozen=True, eq=False):
         return self.step.rows[0]
 
     @property
-    def layer(self) -> int:
+    def layer_index(self) -> int:
         """Index of the step's layer in the run."""
         return self.run.trace.axis_position("layer", self.leading)
 
@@ -95,12 +95,12 @@ class StepContext(Struct, frozen=True, eq=False):
 
     @property
     def stage(self) -> Stage:
-        return self.run.trace.stage_at(self.step.stage, self.leading)
+        return self.run.trace.stage_in_layer(self.step.stage, self.leading)
 
     @property
     def token_count(self) -> int:
         """Number of queries, including padding."""
-        return self.run.trace.tokens
+        return self.run.trace.query_count
 
     @property
     def first_input(self) -> str:
@@ -122,33 +122,33 @@ class StepContext(Struct, frozen=True, eq=False):
         """Whether the mask is applied to these weights at a later stage."""
         return self.stage.is_before_mask
 
-    def _head_index(self, name: str) -> tuple[int, ...]:
+    def _matrix_index(self, name: str) -> tuple[int, ...]:
         has_heads = "head" in self.run.trace.stage(name).dims
         return (*self.leading, self.head) if has_heads else self.leading
 
-    def matrix(self, name: str = "") -> np.ndarray:
+    def read_matrix(self, name: str = "") -> np.ndarray:
         """Return one head of a stage; by default, of the step's stage."""
         name = name or self.stage.name
-        return self.run.trace.read(name, self._head_index(name))
+        return self.run.trace.read(name, self._matrix_index(name))
 
-    def row(self, name: str = "") -> np.ndarray:
+    def read_row(self, name: str = "") -> np.ndarray:
         """Return the step's row of a stage as float64; by default, of the step's stage."""
         name = name or self.stage.name
-        return self.run.trace.read(name, (*self._head_index(name), self.row_index)).astype(
+        return self.run.trace.read(name, (*self._matrix_index(name), self.row_index)).astype(
             np.float64
         )
 
-    def allowed(self) -> np.ndarray:
+    def allowed_cells(self) -> np.ndarray:
         """Return which keys each query may attend to, as a boolean array [query, key]."""
-        return self.run.trace.allowed(self.stage.name, self.leading, self.head)
+        return self.run.trace.allowed_mask(self.stage.name, self.leading, self.head)
 
-    def allowed_row(self) -> np.ndarray:
+    def allowed_keys(self) -> np.ndarray:
         """Return which keys the step's query may attend to, as a boolean array [key]."""
-        return self.run.trace.allowed(self.stage.name, self.leading, self.head, self.row_index)
+        return self.run.trace.allowed_mask(self.stage.name, self.leading, self.head, self.row_index)
 
     @property
     def masking(self) -> MaskingSpec:
-        return MaskingSpec.of(self.spec, self.stage.name)
+        return MaskingSpec.from_spec(self.spec, self.stage.name)
 
     @property
     def query_count(self) -> int:
@@ -164,26 +164,28 @@ class StepContext(Struct, frozen=True, eq=False):
 
     def bold_token(self, at: int, kind: str = "query") -> str:
         """Return a token in bold (HTML)."""
-        token = self.run.words(self.leading, kind)[at]
+        token = self.run.axis_tokens(self.leading, kind)[at]
         return f"<b>{escape(shorten(visible_token(token))) or EMPTY_SYMBOL}</b>"
 
     def token_name(self, at: int, kind: str) -> str:
         """Return a token in bold (HTML), with its position if the token is not unique."""
-        tokens = self.run.words(self.leading, kind)
-        place = f" ({kind} {self.run.number(at, kind)})" if tokens.count(tokens[at]) > 1 else ""
+        tokens = self.run.axis_tokens(self.leading, kind)
+        place = (
+            f" ({kind} {self.run.token_number(at, kind)})" if tokens.count(tokens[at]) > 1 else ""
+        )
         return self.bold_token(at, kind) + place
 
     @property
-    def query(self) -> str:
+    def query_name(self) -> str:
         """Name of the token of the step's row."""
         dim = self.stage.dims[-2]
         return self.token_name(self.row_index, "position" if dim == "token" else dim)
 
-    def key(self, at: int) -> str:
+    def key_name(self, at: int) -> str:
         """Return the name of the token at a key position."""
         return self.token_name(at, "key")
 
-    def sentence(self, description: str) -> str:
+    def to_sentence(self, description: str) -> str:
         """Return a description as a sentence that names the head if there are several heads."""
         if self.spec.heads > 1 and "head" in self.stage.dims:
             return f"In head {self.head + 1}, {description}."
@@ -199,13 +201,13 @@ def format_vector(numbers: np.ndarray) -> str:
     return f"[{', '.join(written + ['…'] * (len(numbers) > MAX_SHOWN_NUMBERS))}]"
 
 
-def row_sums(numbers: np.ndarray) -> np.ndarray:
+def sum_rows(numbers: np.ndarray) -> np.ndarray:
     """Sum over the last axis in float64; sums of ∞ and −∞ are NaN and do not cause a warning."""
     with np.errstate(invalid="ignore"):
         return np.asarray(numbers.sum(axis=-1, dtype=np.float64))
 
 
-def format_trimmed(value: float) -> str:
+def format_trimmed_number(value: float) -> str:
     """Format a number without trailing zeros."""
     written = format_number(value)
     return written.rstrip("0").rstrip(".") if "." in written and "e" not in written else written

@@ -93,7 +93,7 @@ class ExportController(QObject):
         """Set the theme for dialogs opened from now on."""
         self._theme = theme
 
-    def export(self, stage: str = "") -> None:
+    def open_export_dialog(self, stage: str = "") -> None:
         """Open the export dialog as soon as its modules are loaded.
 
         Parameters
@@ -105,7 +105,7 @@ class ExportController(QObject):
         if sys.modules.keys() >= set(DIALOG_MODULES):
             self._open_dialog()
         elif not self._loader.is_working:
-            self._loader.ask(_load_dialog)
+            self._loader.submit(_import_dialog_modules)
 
     def _open_dialog(self) -> None:
         snapshot = self._workspace.snapshot
@@ -113,24 +113,24 @@ class ExportController(QObject):
             return
         from visualizer.export.dialog.dialog import ExportDialog
 
-        settings = _update_title(self.settings, "", self._title())
+        settings = _replace_title(self.settings, "", self._title())
         if self._stage:
             snapshot = replace(snapshot, view=self._view_of_stage(snapshot.view))
             settings = replace(settings, look=replace(settings.look, extent=FigureExtent.PANEL))
         dialog = ExportDialog(
             snapshot, settings, self._theme, self.preview_controller, self._window
         )
-        dialog.settingsChanged.connect(self._remember_settings)
+        dialog.settingsChanged.connect(self._save_settings)
         dialog.saveRequested.connect(self._ask_for_path)
-        dialog.copyRequested.connect(self._copy_figure)
+        dialog.copyRequested.connect(self._copy_dialog_figure)
         dialog.finished.connect(self._forget_dialog)
         self.dialog = dialog
-        self._workspace.requests.pause_refinement(True)
+        self._workspace.requests.set_images_covered(True)
         dialog.open()
 
     def _view_of_stage(self, view: View) -> View:
         """Return a view of only the requested stage and, from a flow board, only its front head."""
-        resolved = self._workspace.resolved(view)
+        resolved = self._workspace.resolve(view)
         pinned = view.pinned if view.pinned and view.pinned.stage == self._stage else None
         heads = frozenset({resolved.flow.head}) if resolved.flow else view.heads
         stages = frozenset({self._stage})
@@ -157,7 +157,7 @@ class ExportController(QObject):
     def close(self) -> None:
         """End the threads; call only if no export is running."""
         if self.dialog:
-            self.dialog.stop()
+            self.dialog.stop_background_work()
         self._is_closed = True
         self._loader.abandon()
         self.exporter.close()
@@ -166,16 +166,16 @@ class ExportController(QObject):
 
     # ------------------------------------------------------------------ dialog
 
-    def _remember_settings(self, settings: ExportSettings) -> None:
+    def _save_settings(self, settings: ExportSettings) -> None:
         # The next figure may need a different title.
-        self.settings = _update_title(settings, self._title(), "")
+        self.settings = _replace_title(settings, self._title(), "")
         save_export_settings(settings)
 
     def _forget_dialog(self) -> None:
         self.dialog = None
-        self._workspace.requests.pause_refinement(False)
+        self._workspace.requests.set_images_covered(False)
 
-    def _copy_figure(self) -> None:
+    def _copy_dialog_figure(self) -> None:
         if self.dialog:
             settings = self.dialog.settings.figure_settings
             self.exporter.copy_figure(self.dialog.snapshot, settings)
@@ -203,12 +203,12 @@ class ExportController(QObject):
             self.dialog.set_writing_enabled(not self.exporter.is_working)
 
 
-def _load_dialog() -> None:
+def _import_dialog_modules() -> None:
     for name in DIALOG_MODULES:
         import_module(name)
 
 
-def _update_title(settings: ExportSettings, before: str, title: str) -> ExportSettings:
+def _replace_title(settings: ExportSettings, before: str, title: str) -> ExportSettings:
     """Return settings with the new title if the current title is `before`."""
     is_unchanged = settings.look.title == before
     return replace(settings, look=replace(settings.look, title=title)) if is_unchanged else settings

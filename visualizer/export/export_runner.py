@@ -103,7 +103,7 @@ class ExportRunner(QObject):
         self.is_working = True
         self._cancelled.clear()
         self._next_report_at = 0.0
-        self._worker.ask(request)
+        self._worker.submit(request)
         self.messageReported.emit(message, 0)
         self.changed.emit()
 
@@ -120,7 +120,7 @@ class ExportRunner(QObject):
                 f"Copied a script with {format_count(len(result.splitlines()), 'line')}"
             )
         else:
-            QGuiApplication.clipboard().setMimeData(result.mime())
+            QGuiApplication.clipboard().setMimeData(result.to_mime_data())
             size = result.image.size()
             self._finish_with_message(
                 f"Copied an image of {size.width():,} × {size.height():,} pixels"
@@ -131,9 +131,9 @@ class ExportRunner(QObject):
             self._finish_with_message(CANCELLED_MESSAGE)
             return
         self._finish_with_message("")
-        self.report(error)
+        self.report_error(error)
 
-    def report(self, error: Exception) -> None:
+    def report_error(self, error: Exception) -> None:
         """Emit the reason why the export failed: an error message, or the traceback of a bug."""
         if isinstance(error, InputError):
             self.refused.emit(error.sentence)
@@ -167,6 +167,6 @@ def _draw_clipboard_figure(
 
 
 def _write_script(run: Run, dialect: CodeDialect) -> str:
-    from visualizer.features.explain.script import write_script
+    from visualizer.features.explain.script_generator import generate_script
 
-    return write_script(run, dialect)
+    return generate_script(run, dialect)

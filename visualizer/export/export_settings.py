@@ -22,12 +22,12 @@ from visualizer.export.figure_settings import (
     MIN_SIDE_MM,
     MM_PER_INCH,
     PIXELS_PER_INCH,
+    AnimationSettings,
     FigureExtent,
     FigureSettings,
     FigureTheme,
-    FilmSettings,
 )
-from visualizer.export.formats import FORMATS, ExportFormat, FormatKind, format_of
+from visualizer.export.formats import FORMATS, ExportFormat, FormatKind, format_of_file
 from visualizer.session.timeline import PLAYBACK_SPEEDS
 from visualizer.storage.json_codec import JsonCodec
 
@@ -102,7 +102,7 @@ class ExportSettings(Struct, frozen=True):
 
     @property
     def format(self) -> ExportFormat:
-        return format_of(f"a{self.suffix}") or FORMATS[0]
+        return format_of_file(f"a{self.suffix}") or FORMATS[0]
 
     @property
     def used_field_names(self) -> frozenset[str]:
@@ -147,7 +147,7 @@ def matching_preset(figure_settings: FigureSettings) -> str:
         (
             name
             for name, one in FIGURE_PRESETS.items()
-            if _size_fields(one) == _size_fields(figure_settings)
+            if _preset_fields(one) == _preset_fields(figure_settings)
         ),
         CUSTOM_PRESET,
     )
@@ -156,17 +156,17 @@ def matching_preset(figure_settings: FigureSettings) -> str:
 def apply_preset(figure_settings: FigureSettings, preset: str) -> FigureSettings:
     """Return settings with the size and colours of a preset, and the same content."""
     return (
-        replace(figure_settings, **_size_fields(FIGURE_PRESETS[preset]))
+        replace(figure_settings, **_preset_fields(FIGURE_PRESETS[preset]))
         if preset in FIGURE_PRESETS
         else figure_settings
     )
 
 
-def _size_fields(figure_settings: FigureSettings) -> dict[str, Any]:
+def _preset_fields(figure_settings: FigureSettings) -> dict[str, Any]:
     return {name: getattr(figure_settings, name) for name in _SIZE}
 
 
-def describe_size(width: float, height: float, dpi: float | None) -> str:
+def describe_figure_size(width: float, height: float, dpi: float | None) -> str:
     """Describe the size of a figure.
 
     Parameters
@@ -187,7 +187,7 @@ def describe_size(width: float, height: float, dpi: float | None) -> str:
 # -------------------------------------------------------------------------------- storing
 
 _CODING = JsonCodec(
-    {}, {FigureSettings: frozenset({"title"}), FilmSettings: frozenset({"max_frames"})}
+    {}, {FigureSettings: frozenset({"title"}), AnimationSettings: frozenset({"max_frames"})}
 )  # a title applies to only one figure, so it is not stored
 
 
@@ -199,7 +199,7 @@ def settings_to_json(settings: ExportSettings) -> str:
 def settings_from_json(text: str) -> ExportSettings:
     """Parse export settings from JSON; return the defaults if anything is invalid."""
     try:
-        stored = _add_missing_fields(json.loads(text))
+        stored = _migrate_stored_fields(json.loads(text))
         settings: ExportSettings = _CODING.decode(stored, ExportSettings, "wish", {})
     except (ValueError, RecursionError):
         return ExportSettings()
@@ -207,11 +207,11 @@ def settings_from_json(text: str) -> ExportSettings:
     return settings if is_known and _is_valid_figure(settings.look) else ExportSettings()
 
 
-def _add_missing_fields(stored: Any) -> Any:
+def _migrate_stored_fields(stored: Any) -> Any:
     """Add defaults for fields that earlier versions did not store, and remove obsolete fields."""
     with suppress(TypeError, KeyError, AttributeError):  # the decoder rejects any other structure
         stored["look"]["film"].pop("panels", None)
-        stored["look"]["film"].setdefault("has_motion", FilmSettings().has_motion)
+        stored["look"]["film"].setdefault("has_motion", AnimationSettings().has_motion)
         stored["look"].setdefault("has_all_layers", FigureSettings().has_all_layers)
     return stored
 
@@ -227,7 +227,7 @@ def _is_valid_figure(figure_settings: FigureSettings) -> bool:
     )
 
 
-def _is_valid_film(film: FilmSettings) -> bool:
+def _is_valid_film(film: AnimationSettings) -> bool:
     if film.speed not in PLAYBACK_SPEEDS or film.width not in FILM_WIDTHS_PX:
         return False
     if film.span is None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FILM_WIDTHS_PX = (640, 960, 1280, 1920)
 
 
-class FilmSettings(Struct, frozen=True):
+class AnimationSettings(Struct, frozen=True):
     """The settings of an animation of the computation.
 
     Parameters
@@ -103,7 +103,7 @@ class FigureSettings(Struct, frozen=True):
         Whether a caption describes the computation.
     has_marks : bool
         Whether the pinned cell and the selected tokens are marked.
-    film : FilmSettings
+    film : AnimationSettings
         The animation settings, for animated formats.
     carries_document : bool
         Whether the document is attached to the file.
@@ -122,7 +122,7 @@ class FigureSettings(Struct, frozen=True):
     title: str = ""
     has_caption: bool = True
     has_marks: bool = True
-    film: FilmSettings = field(default_factory=FilmSettings)
+    film: AnimationSettings = field(default_factory=AnimationSettings)
     carries_document: bool = True
     has_all_layers: bool = False
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from visualizer.attention.trace import Trace
-    from visualizer.export.figure_settings import FigureSettings, FilmSettings
+    from visualizer.export.figure_settings import AnimationSettings, FigureSettings
 
 LAST_FRAME_EXTRA_MS = 2000
 """Extra duration of the last frame, in ms, to show the result before the animation repeats."""
@@ -31,7 +31,7 @@ LONG_TEXT_ERROR = (
 )
 
 
-class FilmFrame(Struct, frozen=True):
+class PlannedFrame(Struct, frozen=True):
     """Frame of an animation.
 
     Parameters
@@ -47,7 +47,7 @@ class FilmFrame(Struct, frozen=True):
     motion_progress: float | None = None
 
 
-class FilmPlan(Struct, frozen=True):
+class AnimationPlan(Struct, frozen=True):
     """Steps of an animation; each has a final frame after its motion frames.
 
     Parameters
@@ -56,45 +56,45 @@ class FilmPlan(Struct, frozen=True):
         Indices of the steps in the timeline.
     speed : float
         Multiple of the normal playback speed.
-    frames : tuple of FilmFrame
+    frames : tuple of PlannedFrame
         The frames, in display order.
     """
 
     timeline: Timeline
     steps: tuple[int, ...]
     speed: float
-    frames: tuple[FilmFrame, ...]
+    frames: tuple[PlannedFrame, ...]
 
     def __len__(self) -> int:
         return len(self.frames)
 
-    def place(self, frame: int) -> PlaybackPosition:
+    def position_of_frame(self, frame: int) -> PlaybackPosition:
         """Return the playback position of a frame."""
         return self.frames[frame].place
 
-    def frames_of(self, place: PlaybackPosition) -> Iterator[FilmFrame]:
+    def frames_at_position(self, place: PlaybackPosition) -> Iterator[PlannedFrame]:
         return (frame for frame in self.frames if frame.place == place)
 
     @property
     def stages(self) -> tuple[str, ...]:
         """The computed stages, in order."""
-        first, last = self.place(0).stage, self.place(len(self) - 1).stage
+        first, last = self.position_of_frame(0).stage, self.position_of_frame(len(self) - 1).stage
         names = [name for name, _, _ in self.timeline.sizes]
         return tuple(names[names.index(first) : names.index(last) + 1])
 
     @property
-    def seconds(self) -> float:
-        return (self.ends_ms[-1] + LAST_FRAME_EXTRA_MS) / 1000
+    def duration_seconds(self) -> float:
+        return (self.step_ends_ms[-1] + LAST_FRAME_EXTRA_MS) / 1000
 
     @property
-    def ends_ms(self) -> tuple[float, ...]:
+    def step_ends_ms(self) -> tuple[float, ...]:
         """The end of each step, in ms from the start of the animation."""
-        starts = [self.timeline.start_ms(step) for step in (*self.steps, self.steps[-1] + 1)]
+        starts = [self.timeline.step_start_ms(step) for step in (*self.steps, self.steps[-1] + 1)]
         return tuple((end - starts[0]) / self.speed for end in starts[1:])
 
-    def durations(self, unit_ms: int = 1) -> tuple[int, ...]:
+    def frame_durations(self, unit_ms: int = 1) -> tuple[int, ...]:
         """Return the duration of each frame in units of `unit_ms`."""
-        steps = iter(round_durations(self.ends_ms, unit_ms))
+        steps = iter(round_step_durations(self.step_ends_ms, unit_ms))
         frame_durations, motion_units = [], 0
         for frame in self.frames:
             is_moving = frame.motion_progress is not None
@@ -105,7 +105,7 @@ class FilmPlan(Struct, frozen=True):
         return tuple(frame_durations)
 
 
-def round_durations(ends_ms: Sequence[float], unit_ms: int) -> tuple[int, ...]:
+def round_step_durations(ends_ms: Sequence[float], unit_ms: int) -> tuple[int, ...]:
     """Return the duration of each step in units of `unit_ms`; rounding errors do not accumulate."""
     ends = [0, *(max(step, round(ms / unit_ms)) for step, ms in enumerate(ends_ms, 1))]
     steps = [after - before for before, after in pairwise(ends)]
@@ -128,7 +128,9 @@ def rounding_note(settings: FigureSettings) -> str:
     return f"{requirement}, so the {name} changes from {given} to {rounded}."
 
 
-def plan_film(trace: Trace, settings: FilmSettings, full_row: int | None = None) -> FilmPlan:
+def plan_animation(
+    trace: Trace, settings: AnimationSettings, full_row: int | None = None
+) -> AnimationPlan:
     """Plan an animation; a range with stages that the run lacks is replaced with the nearest one.
 
     Steps that are too short have no motion; if the animation would be too long, no step has motion.
@@ -146,12 +148,12 @@ def plan_film(trace: Trace, settings: FilmSettings, full_row: int | None = None)
     """
     if trace.is_blockwise:
         raise InputError("export", LONG_TEXT_ERROR)
-    timeline = Timeline.of(trace, settings.grain, full_row)
+    timeline = Timeline.from_trace(trace, settings.grain, full_row)
     first, last = 0, len(timeline) - 1
     if settings.span:
-        first = min(timeline.position(settings.span[0]), last)
+        first = min(timeline.step_index(settings.span[0]), last)
         last = max(first, timeline.last_step_index(settings.span[1]))
-    steps = _shown_steps(timeline, range(first, last + 1), settings.speed)
+    steps = _choose_shown_steps(timeline, range(first, last + 1), settings.speed)
     if len(steps) > settings.max_frames:
         coarser = {
             StepSize.CELL: ", or animate by row or by stage",
@@ -162,12 +164,12 @@ def plan_film(trace: Trace, settings: FilmSettings, full_row: int | None = None)
             f"{settings.max_frames:,} can be written. Choose fewer stages{coarser}."
         )
         raise InputError("span", sentence)
-    positions = [position for step in steps if (position := timeline.place(step))]
-    plan = FilmPlan(timeline, steps, settings.speed, tuple(map(FilmFrame, positions)))
+    positions = [position for step in steps if (position := timeline.position_of_step(step))]
+    plan = AnimationPlan(timeline, steps, settings.speed, tuple(map(PlannedFrame, positions)))
     if not settings.has_motion:
         return plan
     frames = tuple(
-        FilmFrame(position, share)
+        PlannedFrame(position, share)
         for step, position in zip(steps, positions, strict=True)
         for share in (*_motion_progress(trace, timeline, step, position, settings.speed), None)
     )
@@ -178,10 +180,10 @@ def _motion_progress(
     trace: Trace, timeline: Timeline, step: int, position: PlaybackPosition, speed: float
 ) -> tuple[float, ...]:
     """Return the progress of a step's motion in each motion frame, or () without motion."""
-    stage, ms = trace.stage(position.stage), timeline.duration_ms(step) / speed
+    stage, ms = trace.stage(position.stage), timeline.step_duration_ms(step) / speed
     is_computed = not {*trace.names}.isdisjoint(stage.reads)
     is_long = ms >= MOTION_MS + MOTION_FRAME_MS  # the last frame shows the result
-    if not (is_computed and is_long and timeline.described_place(position) == position):
+    if not (is_computed and is_long and timeline.described_position(position) == position):
         return ()
     is_whole = timeline.grain is StepSize.STAGE  # its terms do not fit on a card
     kind = MotionKind.MOVE if is_whole else MOTION_KINDS.get(stage.operation, MotionKind.MOVE)
@@ -189,13 +191,17 @@ def _motion_progress(
     return tuple((frame + 0.5) / count for frame in range(count))
 
 
-def _shown_steps(timeline: Timeline, steps: range, speed: float) -> tuple[int, ...]:
+def _choose_shown_steps(timeline: Timeline, steps: range, speed: float) -> tuple[int, ...]:
     """Return the steps to show; in a tour, skip those that would be shown for less than a frame."""
     if timeline.grain is not StepSize.TOUR:
         return tuple(steps)
     frame_ms = MOTION_FRAME_MS * speed
-    shown, time, end = [steps[0]], timeline.start_ms(steps[0]), timeline.start_ms(steps[-1])
+    shown, time, end = (
+        [steps[0]],
+        timeline.step_start_ms(steps[0]),
+        timeline.step_start_ms(steps[-1]),
+    )
     while (time := time + frame_ms) < end:
-        if (position := timeline.position_at(time)) != shown[-1]:
+        if (position := timeline.step_index_at_time(time)) != shown[-1]:
             shown.append(position)
     return tuple(dict.fromkeys((*shown, steps[-1])))

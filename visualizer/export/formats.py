@@ -91,7 +91,7 @@ FORMATS: tuple[ExportFormat, ...] = (
 # fmt: on
 
 
-def format_of(name: str) -> ExportFormat | None:
+def format_of_file(name: str) -> ExportFormat | None:
     """Return the format that the suffix of a file name selects, ignoring case."""
     lower = name.lower()
     return next((each for each in FORMATS if lower.endswith(each.suffix)), None)
@@ -103,7 +103,7 @@ def depends_on_view(format_: ExportFormat) -> bool:
     return is_drawn or "extent" in format_.used_fields
 
 
-def is_text_format(format_: ExportFormat) -> bool:
+def is_terminal_readable(format_: ExportFormat) -> bool:
     """Return whether a terminal can show files in a format."""
     return format_.is_text or format_.suffix in {".svg", ".html"}
 
@@ -124,7 +124,7 @@ def add_suffix(name: str, chosen: str) -> Path:
     path = Path(name)
     suffix = next((each.suffix for each in FORMATS if f"*{each.suffix}" in chosen), ".png")
     is_complete = (
-        format_of(name) or path.suffix[1:].isalpha()
+        format_of_file(name) or path.suffix[1:].isalpha()
     )  # unknown suffixes are rejected later on
     return path if is_complete else path.with_name(f"{path.name}{suffix}")
 

@@ -17,12 +17,12 @@ from visualizer.export.figure_settings import (
     MIN_DPI,
     MIN_SIDE_MM,
     MM_PER_INCH,
+    AnimationSettings,
     FigureExtent,
     FigureSettings,
     FigureTheme,
-    FilmSettings,
 )
-from visualizer.session.document_builder import check_stages
+from visualizer.session.document_builder import check_stage_names
 from visualizer.session.timeline import PlaybackPosition
 
 SIZE_PRESETS = {name.lower().replace(" ", "-"): look for name, look in FIGURE_PRESETS.items()}
@@ -81,7 +81,7 @@ def create_figure_settings(
     title: str = "",
     has_caption: bool = True,
     has_all_layers: bool = False,
-    film: FilmSettings | None = None,
+    film: AnimationSettings | None = None,
 ) -> FigureSettings:
     """Create figure settings from options; the preset or the defaults supply the others.
 
@@ -106,7 +106,7 @@ def create_figure_settings(
     if size and size not in SIZE_PRESETS:
         width, height = parse_figure_size(size).to_mm(settings.dpi)
         settings = replace(settings, width_mm=width, height_mm=height, is_trimmed=False)
-    film = film or FilmSettings()
+    film = film or AnimationSettings()
     if size:
         film = replace(film, width=round(settings.width_mm / MM_PER_INCH * settings.dpi))
     return replace(
@@ -122,7 +122,7 @@ def parse_stage_range(text: str) -> tuple[PlaybackPosition, str]:
     first, dots, last = text.partition("..")
     name, colon, row = first.partition(":")
     name, last = name or STAGE_ORDER[0], last or STAGE_ORDER[-1]
-    check_stages([name, last])
+    check_stage_names([name, last])
     is_row = not colon or (row.isascii() and row.isdigit() and int(row) > 0)
     if not (dots and is_row) or STAGE_ORDER.index(name) > STAGE_ORDER.index(last):
         sentence = f"invalid value '{text}': must be stages in order, such as scores..context"

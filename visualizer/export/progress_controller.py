@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QProgressBar, QSizePolicy, QToolButton, QWidget
 
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainTextLabel
 from visualizer.widgets.layouts import row_layout
 from visualizer.widgets.status_bar import PROGRESS_DELAY_MS
 
@@ -35,7 +35,9 @@ class ExportProgressWidget(QWidget):
         row.addWidget(self.line)
         row.addWidget(self.cancel)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        self.setMaximumHeight(PlainLabel("Cancel").sizeHint().height())  # at most a line of text
+        self.setMaximumHeight(
+            PlainTextLabel("Cancel").sizeHint().height()
+        )  # at most a line of text
         self._delay = QTimer(self, interval=PROGRESS_DELAY_MS, singleShot=True)
         self._delay.timeout.connect(self.show)
         self.hide()

@@ -14,17 +14,17 @@ from visualizer.export.figure_settings import FigureExtent, resolve_figure_view
 from visualizer.export.figures.document_attachment import document_to_attach
 from visualizer.export.figures.figure_page import (
     PAPER_THEMES,
+    create_pooled_figure_content,
     lay_out_exact_page,
-    pooled_figure_content,
 )
 from visualizer.export.figures.png_writer import write_cell_image, write_png
 from visualizer.export.figures.printed_text_size import check_text_size
 from visualizer.export.figures.svg_pdf_writer import write_pdf, write_svg
 from visualizer.export.figures.webpage_writer import max_cells_per_side, write_webpage
-from visualizer.export.films.film_writer import write_film
-from visualizer.export.formats import format_of, list_suffixes, unavailable_reason
+from visualizer.export.films.film_writer import write_animation
+from visualizer.export.formats import format_of_file, list_suffixes, unavailable_reason
 from visualizer.optional_packages import PACKAGE_FIELD as MISSING_PACKAGE
-from visualizer.progress import Progress, no_progress, scale_progress
+from visualizer.progress import Progress, ignore_progress, scale_progress
 from visualizer.storage import atomic_file
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _write_webpage(
     snapshot: ExportSnapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     progress(0, 10)
-    figure = pooled_figure_content(snapshot, figure_settings, max_cells_per_side, progress)
+    figure = create_pooled_figure_content(snapshot, figure_settings, max_cells_per_side, progress)
     theme = PAPER_THEMES[figure_settings.paper]
     document = document_to_attach(snapshot, figure_settings)
     rest = scale_progress(progress, 20, 100)
@@ -121,7 +121,7 @@ FIGURE_WRITERS: dict[str, FigureWriter] = {
 WRITERS: dict[str, Writer] = {
     **{suffix: partial(_write_figure, suffix) for suffix in FIGURE_WRITERS},
     ".html": _write_webpage,
-    **{suffix: partial(write_film, suffix) for suffix in (".gif", ".apng", ".webp", ".mp4")},
+    **{suffix: partial(write_animation, suffix) for suffix in (".gif", ".apng", ".webp", ".mp4")},
     ".npz": _write_npz,
     ".csv": partial(_write_table, data_writers.write_csv),
     ".md": partial(_write_table, data_writers.write_markdown),
@@ -139,7 +139,7 @@ def export_file(
     path: Path,
     snapshot: ExportSnapshot,
     figure_settings: FigureSettings,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
     notice: Callable[[str], object] = _ignore_notice,
 ) -> Path:
     """Write a snapshot in the format of the file's suffix.
@@ -158,7 +158,7 @@ def export_file(
         If the format is unknown or not available, the text would be too small to print, the file
         cannot be written, or there is not enough memory.
     """
-    known = format_of(path.name)
+    known = format_of_file(path.name)
     if known is None:
         raise InputError(
             "export", f"Unsupported export format “{path.suffix}”. Supported: {list_suffixes()}."
@@ -170,12 +170,12 @@ def export_file(
     return path
 
 
-def export_into(
+def export_to_stream(
     file: BinaryIO,
     suffix: str,
     snapshot: ExportSnapshot,
     figure_settings: FigureSettings,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
     notice: Callable[[str], object] = _ignore_notice,
 ) -> None:
     """Write a snapshot to an open, seekable file; see `export_file`."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from visualizer.features.comparison_bar.controller import ComparisonController
 from visualizer.features.lessons.controller import LessonController
-from visualizer.features.logit_attribution.controller import AttributionController
+from visualizer.features.logit_attribution.controller import LogitAttributionController
 from visualizer.features.logit_attribution.presenter import ATTRIBUTION_PANEL
 from visualizer.features.logit_lens.presenter import LENS_PANEL
 from visualizer.features.mask_editor.controller import MaskEditController
@@ -85,7 +85,7 @@ class FeatureControllers:
             workspace, (LENS_PANEL, ATTRIBUTION_PANEL), window
         )
         self.head_measurement_controller = HeadMeasurementController(workspace, window)
-        self.attribution_controller = AttributionController(
+        self.attribution_controller = LogitAttributionController(
             workspace, self.model_question_controller, window
         )
         self.model_generation_controller = ModelGenerationController(workspace, window)
@@ -96,22 +96,22 @@ class FeatureControllers:
     def connect_board(self) -> None:
         """Connect the heatmaps' signals for pointing, pinning, moving and zooming."""
         board, view = self.board, self.view_controller
-        board.cellHovered.connect(self.cell_selection_controller.hover)
-        board.cellClicked.connect(self.cell_selection_controller.pin)
+        board.cellHovered.connect(self.cell_selection_controller.hover_cell)
+        board.cellClicked.connect(self.cell_selection_controller.pin_cell)
         board.parameterHovered.connect(self.cell_selection_controller.hover_parameter)
         board.parameterClicked.connect(self.cell_selection_controller.pin_parameter)
         board.moved.connect(self.move_cell_or_step)
-        board.leadingHovered.connect(view.select_hovered_leading)
-        board.enlarged.connect(view.enlarge)
+        board.leadingHovered.connect(view.select_hovered_text_or_layer)
+        board.enlarged.connect(view.enlarge_stage_of_cell)
         board.headChosen.connect(view.bring_to_front)
         board.allHeadsRequested.connect(view.show_one_stage)
         board.stageFocused.connect(self.focus_stage)
         board.tokenChosen.connect(self.token_selection_controller.toggle_token)
         board.scrubbed.connect(self.playback_controller.seek_within_stage)
         board.zoomed.connect(view.zoom_at)
-        board.dragged.connect(view.drag)
-        board.minimap.centred.connect(view.centre)
-        self.token_selection_controller.matchReached.connect(board.reveal)
+        board.dragged.connect(view.pan_by_cells)
+        board.minimap.centred.connect(view.centre_on)
+        self.token_selection_controller.matchReached.connect(board.scroll_to_cell)
 
     def connect_settings_bar(self) -> None:
         """Connect the signals of the settings bar."""
@@ -119,12 +119,12 @@ class FeatureControllers:
         bar.textTyped.connect(workspace.set_text)
         bar.textTooLong.connect(setup.report_long_text)
         bar.partChosen.connect(setup.choose_attention_kind)
-        bar.imageRequested.connect(self.model_image_controller.choose)
+        bar.imageRequested.connect(self.model_image_controller.choose_image)
         bar.settingChosen.connect(setup.change_setting)
-        bar.settled.connect(workspace.history.seal)
+        bar.settled.connect(workspace.history.end_merged_edit)
         bar.remedyRequested.connect(setup.apply_remedy)
-        bar.leadingStepped.connect(self.view_controller.step_leading)
-        bar.captured.returnRequested.connect(partial(workspace.set, "captured", None))
+        bar.leadingStepped.connect(self.view_controller.step_text_or_layer)
+        bar.captured.returnRequested.connect(partial(workspace.change_setting, "captured", None))
         self.set_command_tooltips(
             {bar.part: "model.show_next_part", bar.choose_image: "model_image.choose"}
         )
@@ -136,21 +136,21 @@ class FeatureControllers:
 
     def connect_measurement(self, control: MeasurementControl) -> None:
         """Connect buttons that start and stop measuring the heads of a long text."""
-        control.toggled.connect(self.head_measurement_controller.toggle)
+        control.toggled.connect(self.head_measurement_controller.toggle_measurement)
         self.set_command_tooltips(
             dict.fromkeys((control.start, control.stop), "head_measurement.toggle")
         )
 
     def focus_stage(self, stage: str) -> None:
         """Enlarge a stage on the flow board; during playback, also go to it."""
-        resolved = self.workspace.wanted_resolved
+        resolved = self.workspace.resolved_requested_view
         self.view_controller.focus_stage(stage)
         if resolved and resolved.place:
             self.playback_controller.seek_stage(stage)
 
     def show_stage(self, stage: str) -> None:
         """Scroll a stage into view, showing its panels if needed; enlarge it on the flow board."""
-        resolved = self.workspace.wanted_resolved
+        resolved = self.workspace.resolved_requested_view
         if resolved and resolved.flow:
             self.focus_stage(stage)
             return
@@ -160,14 +160,14 @@ class FeatureControllers:
         panel = next((panel for panel in panels if panel.stage == stage), None)
         if panel:
             row, column = panel.rows.visible_range[0], panel.columns.visible_range[0]
-            self.board.reveal(cell_at(panel, row, column))
+            self.board.scroll_to_cell(cell_at(panel, row, column))
 
     def move_cell_or_step(self, down: int, right: int) -> None:
         """Move the pinned cell or, if no cell is pinned, go to another playback step."""
         resolved = self.workspace.screen.resolved
-        if not (resolved and resolved.step_cell) or resolved.pinned_when_reached:
+        if not (resolved and resolved.described_step_cell) or resolved.reached_pinned_cell:
             self.cell_selection_controller.move_pinned_cell(down, right)
         elif right:
-            self.playback_controller.step(right)
+            self.playback_controller.step_by(right)
         else:
-            self.playback_controller.skip(down)
+            self.playback_controller.skip_stages(down)

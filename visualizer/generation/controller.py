@@ -11,7 +11,7 @@ from visualizer.language.sampling import SamplingSettings
 
 if TYPE_CHECKING:
     from visualizer.generation.generated_tokens_widget import GenerationPane
-    from visualizer.generation.token_choice_widget import TokenChoicePane
+    from visualizer.generation.token_choice_widget import NextTokenChoicePane
 
 
 class GenerationController(QObject):
@@ -23,12 +23,12 @@ class GenerationController(QObject):
         super().__init__(parent)
         self.tree, self.sampling = GenerationTree(), SamplingSettings()
 
-    def connect_panes(self, next_tokens: TokenChoicePane, generated: GenerationPane) -> None:
+    def connect_panes(self, next_tokens: NextTokenChoicePane, generated: GenerationPane) -> None:
         """Connect the signals of the panes to this controller."""
-        next_tokens.tokenChosen.connect(self.pick)
+        next_tokens.tokenChosen.connect(self.pick_token)
         next_tokens.samplingChosen.connect(self.set_sampling)
-        generated.sampleRequested.connect(self.sample)
-        generated.runToggled.connect(self.run)
+        generated.sampleRequested.connect(self.sample_token)
+        generated.runToggled.connect(self.set_running)
         generated.steppedBackward.connect(self.step_back)
         generated.steppedForward.connect(self.step_forward)
         generated.branchSwitched.connect(self.switch_branch)
@@ -42,19 +42,19 @@ class GenerationController(QObject):
         """Whether tokens are being generated."""
         raise NotImplementedError
 
-    def sample(self) -> None:
+    def sample_token(self) -> None:
         """Append one sampled token."""
         raise NotImplementedError
 
-    def run(self, is_on: bool) -> None:
+    def set_running(self, is_on: bool) -> None:
         """Start or stop generating tokens."""
         raise NotImplementedError
 
-    def pick(self, token: int) -> None:
+    def pick_token(self, token: int) -> None:
         """Append the token with the given id, or go to the branch that already contains it."""
         raise NotImplementedError
 
-    def _go_to(self, tree: GenerationTree) -> None:
+    def _show_tree(self, tree: GenerationTree) -> None:
         """Stop generating, and show a tree in which another node may be current."""
         raise NotImplementedError
 
@@ -63,25 +63,25 @@ class GenerationController(QObject):
 
     # ------------------------------------------------------------------ intents
 
-    def toggle(self) -> None:
+    def toggle_generation(self) -> None:
         """Start or stop generating."""
-        self.run(not self.is_running)
+        self.set_running(not self.is_running)
 
     def step_back(self) -> None:
         """Go to the previous token."""
-        self._go_to(self.tree.step_back())
+        self._show_tree(self.tree.step_back())
 
     def step_forward(self) -> None:
         """Go to the next token of the newest branch."""
-        self._go_to(self.tree.step_forward())
+        self._show_tree(self.tree.step_forward())
 
     def switch_branch(self, by: int = 1) -> None:
         """Go to a sibling of the current token."""
-        self._go_to(self.tree.go_to_sibling(by))
+        self._show_tree(self.tree.go_to_sibling(by))
 
     def go_to_node(self, node: int) -> None:
         """Go to a generated token, or to the end of the prompt."""
-        self._go_to(self.tree.go_to_node(node))
+        self._show_tree(self.tree.go_to_node(node))
 
     def set_seed(self, seed: int) -> None:
         """Change the sampling seed."""

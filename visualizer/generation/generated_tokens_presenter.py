@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention.token_labels import label_split_characters
-from visualizer.format import format_count, format_share
+from visualizer.format import format_count, format_percentage
 from visualizer.generation.generation_tree import ROOT_NODE
 from visualizer.language.tokenizers import visible_tokens
 
@@ -55,7 +55,7 @@ class GeneratedTokenChip(Struct, frozen=True):
             parts.append("prompt")
         else:
             origin = "sampled" if self.is_sampled else "picked"
-            parts.append(f"{origin}, probability {format_share(self.probability)}")
+            parts.append(f"{origin}, probability {format_percentage(self.probability)}")
         if self.branch:
             parts.append(f"branch {self.branch[0]} of {self.branch[1]}")
         if self.is_following:
@@ -114,7 +114,7 @@ def present_generation(
     given = len(tree.prompt)
     before = [GeneratedTokenChip(label, ROOT_NODE) for label in labels[:given]]
     chips = [
-        _build_chip(tree, node, label, places)
+        _build_token_chip(tree, node, label, places)
         for node, label in zip(nodes, labels[given:], strict=True)
     ]
     before += chips[: len(path)]
@@ -137,7 +137,7 @@ def present_generation(
     )
 
 
-def _build_chip(
+def _build_token_chip(
     tree: GenerationTree, node: int, label: str, places: dict[int, tuple[int, int]]
 ) -> GeneratedTokenChip:
     one = tree.nodes[node]

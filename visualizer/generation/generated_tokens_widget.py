@@ -8,7 +8,7 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QFont, QPainter, QPen
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSpinBox, QToolButton, QWidget
 
-from visualizer.format import format_share
+from visualizer.format import format_percentage
 from visualizer.generation.generated_tokens_presenter import GeneratedTokenChip, GenerationPanel
 from visualizer.heatmap import colour_mapping
 from visualizer.session.view_options import DEFAULT_MAP
@@ -25,7 +25,7 @@ from visualizer.widgets.chip_area import (
 from visualizer.widgets.fonts import font_metrics, text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import has_command_modifier, install_input_filters
-from visualizer.widgets.labels import PlainLabel, plain_tooltip
+from visualizer.widgets.labels import PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.setting_controls import set_number
 
@@ -61,7 +61,7 @@ class GenerationPane(QWidget):
         self._is_running = False
         self.strip, self.status_label, self.seed_box = (
             GeneratedTokenStrip(),
-            PlainLabel(),
+            PlainTextLabel(),
             QSpinBox(),
         )
         self.status_label.setProperty("role", "quiet")
@@ -104,7 +104,7 @@ class GenerationPane(QWidget):
             button.setAccessibleName(words)
             button.setAutoRaise(True)
             button.setIconSize(QSize(20, 20) * text_scale())
-        label = PlainLabel("Seed")
+        label = PlainTextLabel("Seed")
         label.setBuddy(self.seed_box)
         self.seed_box.setMinimumWidth(MIN_SEED_WIDTH_PX)
         for widget in (self.back_button, self.forward_button, self.next_branch_button):
@@ -211,7 +211,7 @@ class GeneratedTokenStrip(ChipScrollArea):
 
     def _arrange_chips(self) -> None:
         room = self.maximumViewportSize().width() - self.verticalScrollBar().sizeHint().width()
-        self._flow(map(_chip_width, self.panel.chips), chip_height(True), room)
+        self._lay_out_chips(map(_chip_width, self.panel.chips), chip_height(True), room)
         bottom = self.chips[-1].bottom() if self.chips else 0.0
         bar, view = self.verticalScrollBar(), self.viewport().height()
         bar.setRange(0, max(0, round(bottom + CHIP_GAP_PX * text_scale()) - view))
@@ -236,8 +236,8 @@ class GeneratedTokenStrip(ChipScrollArea):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         seen = QRectF(event.rect())
         for at, chip in enumerate(self.panel.chips):
-            if self.box(at).intersects(seen):
-                self._paint_chip(painter, self.box(at), chip)
+            if self.chip_rect(at).intersects(seen):
+                self._paint_chip(painter, self.chip_rect(at), chip)
         if self.hasFocus():
             painter.setBrush(Qt.BrushStyle.NoBrush)
             painter.setPen(QPen(QColor(self._theme.accent), 1))
@@ -284,7 +284,7 @@ class GeneratedTokenStrip(ChipScrollArea):
 
 
 def _chip_caption(chip: GeneratedTokenChip) -> str:
-    parts = [] if chip.probability is None else [format_share(chip.probability)]
+    parts = [] if chip.probability is None else [format_percentage(chip.probability)]
     if chip.branch:
         parts.append(f"{chip.branch[0]}/{chip.branch[1]}")
     return " · ".join(parts)
@@ -306,6 +306,6 @@ def _chip_colours(chip: GeneratedTokenChip, theme: Theme) -> tuple[str, str]:
         return theme.raised, theme.ink
     entry = round(min(max(chip.probability, 0.0), 1.0) * colour_mapping.MAX_COLOUR_INDEX)
     fill = QColor(int(colour_mapping.colour_table(DEFAULT_MAP, theme)[entry])).name()
-    return fill, "#000000" if colour_mapping.needs_dark_text(DEFAULT_MAP, theme)[
+    return fill, "#000000" if colour_mapping.dark_text_mask(DEFAULT_MAP, theme)[
         entry
     ] else "#FFFFFF"

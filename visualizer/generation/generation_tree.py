@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.language.sampling import sample_with_seed
+from visualizer.language.sampling import sample_token_with_seed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,11 +102,11 @@ class GenerationTree(Struct, frozen=True):
 
     # ------------------------------------------------------------------ steps
 
-    def pick(self, token: int, text: str, probability: float) -> GenerationTree:
+    def append_picked_token(self, token: int, text: str, probability: float) -> GenerationTree:
         """Append a token that the user picked, or move to the existing child with this token."""
         return self._append_node(GenerationNode(token, text, self.at, probability))
 
-    def append_sampled(self, probabilities: np.ndarray, vocabulary: Sequence[str],
+    def append_sampled_token(self, probabilities: np.ndarray, vocabulary: Sequence[str],
               expected: np.ndarray) -> GenerationTree:  # fmt: skip
         """Sample a token, and append it.
 
@@ -117,7 +117,7 @@ class GenerationTree(Struct, frozen=True):
         expected : numpy.ndarray
             The model's probabilities, [vocabulary].
         """
-        token = sample_with_seed(probabilities, self.seed, self.sample_count)
+        token = sample_token_with_seed(probabilities, self.seed, self.sample_count)
         node = GenerationNode(
             token, vocabulary[token], self.at, float(expected[token]), is_sampled=True
         )

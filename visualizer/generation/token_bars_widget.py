@@ -8,7 +8,10 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QAccessible, QColor, QFontMetricsF, QPainter, QPen
 from PySide6.QtWidgets import QWidget
 
-from visualizer.generation.token_choice_presenter import describe_next_tokens, format_short_share
+from visualizer.generation.token_choice_presenter import (
+    describe_next_tokens,
+    format_short_percentage,
+)
 from visualizer.language.tokenizers import visible_token
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import scaled_font, text_scale
@@ -17,7 +20,7 @@ from visualizer.widgets.theme import LIGHT, Theme
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent
 
-    from visualizer.attention.model_reading import NextToken
+    from visualizer.attention.model_forward_pass import NextTokenCandidate
 
 BARS_WIDTH_PX = 252
 ROW_HEIGHT_PX = 22
@@ -26,7 +29,7 @@ WIDEST_SHARES = (0.9999, 0.0001, 0.996, 1.0)
 """Probabilities with the widest percentages: almost 1, almost 0, one with a decimal, and 1."""
 
 
-class TokenBars(QWidget):
+class NextTokenProbabilityBars(QWidget):
     """Bars for the next-token probabilities; thin lines mark the probabilities without edits."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Table
@@ -34,11 +37,13 @@ class TokenBars(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Probabilities of the next token")
-        self.rows: tuple[NextToken, ...] = ()
+        self.rows: tuple[NextTokenCandidate, ...] = ()
         """The rows that are shown, from top to bottom."""
         self._is_edited, self._theme = False, LIGHT
 
-    def show_rows(self, rows: tuple[NextToken, ...], is_edited: bool, theme: Theme) -> None:
+    def show_rows(
+        self, rows: tuple[NextTokenCandidate, ...], is_edited: bool, theme: Theme
+    ) -> None:
         """Show rows; if the model is edited, also show the probabilities without edits."""
         self.rows, self._is_edited, self._theme = rows, is_edited, theme
         set_accessible_value(self, describe_next_tokens(rows, is_edited))
@@ -58,24 +63,26 @@ class TokenBars(QWidget):
         painter.setFont(label_font)
         metrics = QFontMetricsF(label_font)
         name_width = min(0.3 * self.width(), 110 * text_scale())
-        share_width = widest_share_width(metrics) + 4
+        share_width = widest_percentage_width(metrics) + 4
         columns = 2 if self._is_edited else 1
         room = max(1.0, self.width() - name_width - columns * share_width)
         for at, row in enumerate(self.rows):
             top, line = at * self._line_height, self._line_height
-            self._paint_name(painter, metrics, row.token, QRectF(0, top, name_width - 6, line))
+            self._paint_token_name(
+                painter, metrics, row.token, QRectF(0, top, name_width - 6, line)
+            )
             bar = QRectF(name_width, top + 0.2 * line, max(1.0, room * row.probability), 0.6 * line)
             painter.fillRect(bar, QColor(self._theme.ink))
             painter.setPen(QColor(self._theme.ink))
             flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
             place = QRectF(self.width() - columns * share_width, top, share_width, line)
-            painter.drawText(place, flags, format_short_share(row.probability))
+            painter.drawText(place, flags, format_short_percentage(row.probability))
             if self._is_edited:
-                self._paint_unedited_share(
+                self._paint_unedited_probability(
                     painter, row, place.translated(share_width, 0), name_width, room
                 )
 
-    def _paint_name(
+    def _paint_token_name(
         self, painter: QPainter, metrics: QFontMetricsF, token: str, place: QRectF
     ) -> None:
         painter.setPen(QColor(self._theme.ink))
@@ -83,8 +90,8 @@ class TokenBars(QWidget):
         flags = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
         painter.drawText(place, flags, short)
 
-    def _paint_unedited_share(
-        self, painter: QPainter, row: NextToken, place: QRectF, left: float, room: float
+    def _paint_unedited_probability(
+        self, painter: QPainter, row: NextTokenCandidate, place: QRectF, left: float, room: float
     ) -> None:
         quiet = QColor(self._theme.quiet)
         painter.setPen(QPen(quiet, 2))
@@ -92,9 +99,9 @@ class TokenBars(QWidget):
         painter.drawLine(round(at), round(place.top() + 3), round(at), round(place.bottom() - 3))
         painter.setPen(quiet)
         flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        painter.drawText(place, flags, format_short_share(row.probability_of_all_heads))
+        painter.drawText(place, flags, format_short_percentage(row.probability_of_all_heads))
 
 
-def widest_share_width(metrics: QFontMetricsF) -> float:
+def widest_percentage_width(metrics: QFontMetricsF) -> float:
     """Return the width of the widest percentage in `WIDEST_SHARES`, in pixels."""
-    return max(metrics.horizontalAdvance(format_short_share(share)) for share in WIDEST_SHARES)
+    return max(metrics.horizontalAdvance(format_short_percentage(share)) for share in WIDEST_SHARES)

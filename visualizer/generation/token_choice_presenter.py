@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct, field
 
-from visualizer.format import format_count, format_share, shorten
+from visualizer.format import format_count, format_percentage, shorten
 from visualizer.language.sampling import DIVERGED_ERROR, SamplingSettings, sampling_probabilities
 from visualizer.language.tokenizers import visible_token
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from visualizer.attention.model_reading import NextToken
+    from visualizer.attention.model_forward_pass import NextTokenCandidate
 
 MAX_TOKEN_BARS = 12
 AXIS_LIMITS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
@@ -47,39 +47,39 @@ class NextTokenBar(Struct, frozen=True):
     @property
     def description(self) -> str:
         name = self.label if self.token is None else f"“{self.label}”"
-        probability = f"{name}: {format_share(self.model_probability)}"
+        probability = f"{name}: {format_percentage(self.model_probability)}"
         if self.is_excluded:
             return f"{probability}, excluded"
         if abs(self.sampling_probability - self.model_probability) < DISPLAY_TOLERANCE:
             return probability
-        return f"{probability}, sampling probability {format_share(self.sampling_probability)}"
+        return f"{probability}, sampling probability {format_percentage(self.sampling_probability)}"
 
     @property
-    def shares(self) -> str:
+    def probabilities_text(self) -> str:
         """The sampling probability and the model's probability, in short form."""
-        model = format_short_share(self.model_probability)
-        return f"{format_short_share(self.sampling_probability)} (model {model})"
+        model = format_short_percentage(self.model_probability)
+        return f"{format_short_percentage(self.sampling_probability)} (model {model})"
 
 
-def describe_next_tokens(rows: Sequence[NextToken], is_edited: bool) -> str:
+def describe_next_tokens(rows: Sequence[NextTokenCandidate], is_edited: bool) -> str:
     """List the most likely tokens and, if edited, their probabilities in the unedited model."""
     sentences = []
     for row in rows:
-        before = f", without edits {format_share(row.probability_of_all_heads)}" * is_edited
-        sentences.append(f"“{row.token}” {format_share(row.probability)}{before}")
+        before = f", without edits {format_percentage(row.probability_of_all_heads)}" * is_edited
+        sentences.append(f"“{row.token}” {format_percentage(row.probability)}{before}")
     return "; ".join(sentences) + "." * bool(sentences)
 
 
-def format_short_share(share: float) -> str:
+def format_short_percentage(share: float) -> str:
     """Format a share as a short percentage."""
-    return format_share(share).replace("less than", "<").replace("more than", ">")
+    return format_percentage(share).replace("less than", "<").replace("more than", ">")
 
 
 DISPLAY_TOLERANCE = 5e-4
 """Maximum difference between probabilities that look the same when formatted."""
 
 
-class TokenChoicePanel(Struct, frozen=True):
+class NextTokenChoicePanel(Struct, frozen=True):
     """The most likely tokens in descending order, and all remaining tokens together.
 
     Parameters
@@ -134,7 +134,7 @@ def present_next_tokens(
     vocabulary: Sequence[str],
     sampling: SamplingSettings,
     max_bars: int = MAX_TOKEN_BARS,
-) -> TokenChoicePanel:
+) -> NextTokenChoicePanel:
     """Return the next-token bars for a text.
 
     Parameters
@@ -149,9 +149,9 @@ def present_next_tokens(
         Maximum number of tokens with their own bar.
     """
     if not len(logits):
-        return TokenChoicePanel(sampling=sampling, vocabulary=len(vocabulary))
+        return NextTokenChoicePanel(sampling=sampling, vocabulary=len(vocabulary))
     if not np.isfinite(logits[-1].max()):
-        return TokenChoicePanel(
+        return NextTokenChoicePanel(
             legend=DIVERGED_ERROR, sampling=sampling, vocabulary=len(vocabulary)
         )
     expected = sampling_probabilities(logits[-1])
@@ -165,7 +165,7 @@ def present_next_tokens(
         else _build_legend(logits[-1], chosen, sampling)
     )
     heading = f"After “{_format_token(tokens[-1])}”" if tokens else "Next"
-    return TokenChoicePanel(bars, end, heading, legend, sampling, len(vocabulary))
+    return NextTokenChoicePanel(bars, end, heading, legend, sampling, len(vocabulary))
 
 
 def _build_bars(
@@ -200,7 +200,7 @@ def _build_legend(logits: np.ndarray, chosen: np.ndarray, sampling: SamplingSett
     excluded = chosen == 0
     if not excluded.any():
         return text
-    share = format_share(float(unrestricted[excluded].sum()))
+    share = format_percentage(float(unrestricted[excluded].sum()))
     tokens = format_count(int(excluded.sum()), "token")
     after = "" if sampling.temperature == 1 else f" at temperature {sampling.temperature:g}"
     return f"{text} Excluded: {tokens} with {share} of the probability{after}."

@@ -11,19 +11,19 @@ from PySide6.QtWidgets import QFormLayout, QSizePolicy, QWidget
 
 from visualizer.attention.settings import Setting, SettingKind
 from visualizer.errors import InputError
-from visualizer.format import format_share
+from visualizer.format import format_percentage
 from visualizer.generation.token_choice_presenter import (
     MAX_TOKEN_BARS,
     NextTokenBar,
-    TokenChoicePanel,
+    NextTokenChoicePanel,
 )
-from visualizer.language.sampling import SamplingSettings, check_sampling
+from visualizer.language.sampling import SamplingSettings, check_sampling_settings
 from visualizer.widgets.accessibility import Politeness, announce, set_accessible_value
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.input_filters import has_command_modifier
-from visualizer.widgets.labels import PlainLabel, plain_tooltip, show_tooltip
+from visualizer.widgets.labels import PlainTextLabel, plain_tooltip, show_tooltip
 from visualizer.widgets.layouts import column_layout
-from visualizer.widgets.setting_controls import CONTROL_TYPES, CountControl
+from visualizer.widgets.setting_controls import CONTROL_TYPES, IntegerSliderControl
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ SAMPLING_SETTINGS = (
 )  # fmt: skip
 
 
-class TokenChoicePane(QWidget):
+class NextTokenChoicePane(QWidget):
     """The next-token bars, with the sampling controls below them.
 
     `tokenChosen` emits a token id, and `samplingChosen` a `SamplingSettings`.
@@ -58,7 +58,11 @@ class TokenChoicePane(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self._sampling, self._vocabulary = SamplingSettings(), 0
-        self.heading, self.legend, self.problem = PlainLabel(), PlainLabel(), PlainLabel()
+        self.heading, self.legend, self.problem = (
+            PlainTextLabel(),
+            PlainTextLabel(),
+            PlainTextLabel(),
+        )
         self.heading.setProperty("role", "pane")
         self.legend.setProperty("role", "quiet")
         self.problem.setProperty("role", "warning")
@@ -71,11 +75,11 @@ class TokenChoicePane(QWidget):
         column = column_layout(self, (0, 0, 0, 8), spacing=6)
         column.addWidget(self.heading)
         column.addWidget(self.bars)
-        column.addLayout(self._build_form())
-        column.addWidget(self._build_notes())
+        column.addLayout(self._build_sampling_form())
+        column.addWidget(self._build_legend_area())
         column.addStretch(1)
 
-    def _build_notes(self) -> QWidget:
+    def _build_legend_area(self) -> QWidget:
         """Build the area for the legend and errors; a minimum height keeps the layout stable."""
         area = QWidget()
         column = column_layout(area, (12, 0, 12, 0))
@@ -86,30 +90,30 @@ class TokenChoicePane(QWidget):
         area.setMinimumHeight(round(RESERVED_NOTE_LINES * font_metrics(12).lineSpacing()))
         return area
 
-    def _build_form(self) -> QFormLayout:
+    def _build_sampling_form(self) -> QFormLayout:
         form = QFormLayout()
         form.setContentsMargins(12, 0, 12, 0)
         for control in self.controls.values():
-            label = PlainLabel(control.setting.label)
+            label = PlainTextLabel(control.setting.label)
             label.setToolTip(plain_tooltip(control.setting.help))
             label.setBuddy(control)
             form.addRow(label, control)
             control.chosen.connect(self.apply_sampling_setting)
         return form
 
-    def show_bars(self, bars: TokenChoicePanel, theme: Theme) -> None:
+    def show_bars(self, bars: NextTokenChoicePanel, theme: Theme) -> None:
         self._sampling, self._vocabulary = bars.sampling, bars.vocabulary
         self.heading.setText(bars.heading)
         self.legend.setText(bars.legend)
         self.bars.show_bars(bars, theme)
         top_k = self.controls["top_k"]
-        if isinstance(top_k, CountControl):
+        if isinstance(top_k, IntegerSliderControl):
             top_k.slider.setRange(1, max(1, bars.vocabulary))
         # An invalid value stays visible so that the user can correct it.
         if self.problem.isHidden():
-            self._show_values()
+            self._show_sampling_values()
 
-    def forget(self) -> None:
+    def discard_invalid_value(self) -> None:
         """Discard an invalid value and its error message."""
         self._show_problem("")
 
@@ -119,7 +123,7 @@ class TokenChoicePane(QWidget):
         self.problem.setVisible(bool(sentence))
         self.legend.setVisible(not sentence)
 
-    def _show_values(self) -> None:
+    def _show_sampling_values(self) -> None:
         sampling = self._sampling
         shown = {
             "temperature": sampling.temperature,
@@ -135,7 +139,7 @@ class TokenChoicePane(QWidget):
         changed: dict[str, Any] = {name: None if is_all else value}
         wanted = replace(self._sampling, **changed)
         try:
-            check_sampling(wanted)
+            check_sampling_settings(wanted)
         except InputError as error:
             self._show_problem(error.sentence)
             return
@@ -172,7 +176,7 @@ class NextTokenBarView(QWidget):
         self.setAccessibleDescription(
             "Press Up and Down to move between tokens, and Enter to pick one."
         )
-        self.panel, self._theme = TokenChoicePanel(), LIGHT
+        self.panel, self._theme = NextTokenChoicePanel(), LIGHT
         self._at: int | None = None
         self._pointed: int | None = None
 
@@ -187,7 +191,7 @@ class NextTokenBarView(QWidget):
     def _row_height(self) -> float:
         return font_metrics(12).height() + 6 * text_scale()
 
-    def show_bars(self, bars: TokenChoicePanel, theme: Theme) -> None:
+    def show_bars(self, bars: NextTokenChoicePanel, theme: Theme) -> None:
         if bars == self.panel and theme is self._theme:
             return
         if bars.vocabulary != self.panel.vocabulary:
@@ -200,7 +204,7 @@ class NextTokenBarView(QWidget):
 
     # ------------------------------------------------------------------ geometry
 
-    def row(self, at: int) -> QRectF:
+    def row_rectangle(self, at: int) -> QRectF:
         return QRectF(0, at * self._row_height, self.width(), self._row_height)
 
     @property
@@ -210,8 +214,12 @@ class NextTokenBarView(QWidget):
 
     def _format_shares(self, bar: NextTokenBar) -> str:
         if not self.panel.legend:
-            return format_share(bar.model_probability)
-        return format_share(bar.sampling_probability) if self._is_narrow else bar.shares
+            return format_percentage(bar.model_probability)
+        return (
+            format_percentage(bar.sampling_probability)
+            if self._is_narrow
+            else bar.probabilities_text
+        )
 
     def column_edges(self) -> tuple[float, float, float]:
         """Return the x coordinates at which the bars start and end and the percentages start."""
@@ -238,7 +246,7 @@ class NextTokenBarView(QWidget):
     def _paint_row(
         self, painter: QPainter, at: int, bar: NextTokenBar, columns: tuple[float, float, float]
     ) -> None:
-        theme, row = self._theme, self.row(at)
+        theme, row = self._theme, self.row_rectangle(at)
         left, right, shares = columns
         is_lit = bar.token is not None and at == self._pointed
         if is_lit:
@@ -284,14 +292,14 @@ class NextTokenBarView(QWidget):
 
     def _paint_axis(self, painter: QPainter, columns: tuple[float, float, float]) -> None:
         left, right, _ = columns
-        top = self.row(len(self.panel.bars)).top()
+        top = self.row_rectangle(len(self.panel.bars)).top()
         painter.setPen(QColor(self._theme.hairline))
         painter.drawLine(QPointF(left, top), QPointF(right, top))
         painter.setFont(scaled_font(12))
         painter.setPen(QColor(self._theme.quiet))
         line = QRectF(left, top, right - left, self._row_height)
         painter.drawText(line, ALIGN_LEFT, "0")
-        painter.drawText(line, ALIGN_RIGHT, format_share(self.panel.end))
+        painter.drawText(line, ALIGN_RIGHT, format_percentage(self.panel.end))
 
     # ------------------------------------------------------------------ mouse and keyboard
 
@@ -313,9 +321,9 @@ class NextTokenBarView(QWidget):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton:
             self._at = self._bar_at(event.position())
-            self._pick_token()
+            self._emit_token_chosen()
 
-    def _pick_token(self) -> None:
+    def _emit_token_chosen(self) -> None:
         bar = None if self._at is None else self.panel.bars[self._at]
         if bar and bar.token is not None:
             self.tokenChosen.emit(bar.token)
@@ -332,7 +340,7 @@ class NextTokenBarView(QWidget):
             announce(self, words, Politeness.Assertive)
             self.update()
         elif key in PICK_KEYS:
-            self._pick_token()
+            self._emit_token_chosen()
         else:
             super().keyPressEvent(event)
 

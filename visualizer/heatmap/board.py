@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from visualizer.attention.trace import LeadingIndex
-from visualizer.session.cell_address import ComparedSide
+from visualizer.session.cell_address import ComparisonSide
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -26,7 +26,7 @@ POOLING_PREFIX = "each cell: "
 """Prefix of the pooling note, omitted if it does not fit."""
 
 
-def pooling_note(is_signed: bool, rows: int, columns: int) -> str:
+def describe_pooling(is_signed: bool, rows: int, columns: int) -> str:
     """Describe the number that a pooled cell shows."""
     which = "largest magnitude" if is_signed else "largest"
     return f"{POOLING_PREFIX}{which} of {rows} × {columns}"
@@ -82,11 +82,11 @@ class HeatmapAxis(Struct, frozen=True):
         """The visible rows or columns of the stage."""
         return range(len(self.labels)) if self.part is None else self.part
 
-    def cell(self, at: int) -> int:
+    def cell_index_of(self, at: int) -> int:
         """Return the index of the drawn cell that contains a row or column."""
         return (at - self.visible_range.start) // self.block
 
-    def first(self, cell: int) -> int:
+    def first_of_cell(self, cell: int) -> int:
         """Return the first row or column of a drawn cell."""
         return self.visible_range.start + cell * self.block
 
@@ -123,7 +123,7 @@ class Heatmap(Struct, frozen=True, eq=False):
         Boolean mask of the same shape as the values: cells that are not drawn.
     uneven_cells : numpy.ndarray or None
         Boolean mask of the same shape as the values: cells that only one of two runs forbids.
-    part : ComparedSide
+    part : ComparisonSide
         The panel's role in a comparison.
     linked_panels : frozenset of (stage, head, fold)
         The other panels whose cursor and highlights this panel also shows.
@@ -158,7 +158,7 @@ class Heatmap(Struct, frozen=True, eq=False):
     ends: np.ndarray | None = None
     hidden: np.ndarray | None = None
     uneven_cells: np.ndarray | None = None
-    part: ComparedSide = ComparedSide.PLAIN
+    part: ComparisonSide = ComparisonSide.PLAIN
     linked_panels: frozenset[tuple[str, int | None, HeadAggregate | None]] = field(
         default_factory=frozenset
     )
@@ -185,12 +185,12 @@ class Heatmap(Struct, frozen=True, eq=False):
         )
 
     @property
-    def column(self) -> tuple[str | None, str]:
+    def column_key(self) -> tuple[str | None, str]:
         """The key shared by all panels of a column."""
         return (self.stage if self.layer is None else None), self.title
 
     @property
-    def marks(self) -> tuple[np.ndarray | None, ...]:
+    def cell_masks(self) -> tuple[np.ndarray | None, ...]:
         """The masks of cells without a value on the scale."""
         return self.forbidden, self.dropped, self.hidden
 
@@ -209,7 +209,7 @@ def _transpose(cells: np.ndarray | None) -> np.ndarray | None:
     return None if cells is None else np.ascontiguousarray(cells.T)
 
 
-class FlowPanels(Struct, frozen=True, eq=False):
+class FlowBoardPanels(Struct, frozen=True, eq=False):
     """The panels of the flow board.
 
     Parameters
@@ -276,7 +276,7 @@ class Board(Struct, frozen=True, eq=False):
         layers.
     comparison_description : str
         Description of the comparison, for the caption of an exported figure.
-    flow : FlowPanels or None
+    flow : FlowBoardPanels or None
         The panels as one flow from tokens to output; None if they are arranged by stage and head.
     """
 
@@ -285,7 +285,7 @@ class Board(Struct, frozen=True, eq=False):
     zoom: ZoomRange | None = None
     current: LeadingIndex | None = None
     comparison_description: str = ""
-    flow: FlowPanels | None = None
+    flow: FlowBoardPanels | None = None
 
     def is_current(self, heatmap: Heatmap) -> bool:
         """Return whether a panel belongs to the selected text or layer."""
@@ -304,9 +304,9 @@ class Board(Struct, frozen=True, eq=False):
         return tuple(heatmap for column in self.columns for heatmap in column)
 
 
-StageSide = tuple[str, ComparedSide]
+StageSide = tuple[str, ComparisonSide]
 """A stage and its side in a comparison."""
-DrawnStage = tuple[str, ComparedSide, LeadingIndex]
+DrawnStage = tuple[str, ComparisonSide, LeadingIndex]
 """A stage and its side, and the leading index of its layer and text."""
 
 

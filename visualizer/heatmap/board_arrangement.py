@@ -22,9 +22,9 @@ from visualizer.heatmap.panel_margins import (
     MAX_LABEL_PX,
     MIN_GUTTER_PX,
     NOTE_HEIGHT_PX,
+    column_label_height,
     footer_height,
     head_label_width,
-    label_height,
     label_overhang,
     min_column_header_width,
     panel_title_width,
@@ -106,7 +106,7 @@ class PanelArrangement(Struct, frozen=True):
         """Number of rows of heads on a page."""
         return -(-self.heads // self.groups)
 
-    def has_same_arrangement(self, other: PanelArrangement | None) -> bool:
+    def has_same_structure(self, other: PanelArrangement | None) -> bool:
         """Return whether another arrangement has the same structure, at any size."""
         return other is not None and (self.groups, self.heads, len(self.bands)) == (
             other.groups,
@@ -115,7 +115,7 @@ class PanelArrangement(Struct, frozen=True):
         )
 
 
-class ColumnMeasures:
+class ColumnMetrics:
     """The measures of one column that affect the placement of the board's panels.
 
     Parameters
@@ -149,7 +149,7 @@ class ColumnMeasures:
         self.short_head_width = max(head_label_width(one, is_short=True) for one in column)
 
 
-class BoardMeasures:
+class BoardMetrics:
     """Computes the sizes and positions of a board's parts on a canvas, for any arrangement.
 
     Parameters
@@ -167,7 +167,7 @@ class BoardMeasures:
         self.largest_cell = MAX_CELL_PX * self.scale
         rows = [column[0].rows.labels for column in board.columns]
         self.columns = [
-            ColumnMeasures(column, at > 0 and rows[at] != rows[at - 1])
+            ColumnMetrics(column, at > 0 and rows[at] != rows[at - 1])
             for at, column in enumerate(board.columns)
         ]
         self.heads = max(column.count for column in self.columns)
@@ -198,16 +198,16 @@ class BoardMeasures:
 
     def fits(self, one: PanelArrangement, side: float, height: float) -> bool:
         """Return whether panels with this side fit in this arrangement."""
-        return self.height_of(one, side) <= height and all(
-            self.width_of(one, band, side) <= self.width for band in one.bands
+        return self.arrangement_height(one, side) <= height and all(
+            self.band_width(one, band, side) <= self.width for band in one.bands
         )
 
-    def height_of(self, one: PanelArrangement, side: float) -> float:
-        """Return the total height, as `top_edges` does; called thousands of times per search."""
+    def arrangement_height(self, one: PanelArrangement, side: float) -> float:
+        """Return the total height as in `cell_top_edges`; called thousands of times per search."""
         whole = GAP * self.scale * (len(one.bands) - 1) + BOTTOM_MARGIN_PX * self.scale
         for band in one.bands:
             first, next_, below, head = self._band_heights(band, one.longest, side)
-            rows = self.rows_of(one, band)
+            rows = self.count_rows_of_band(one, band)
             whole += (
                 head + first + (rows - 1) * next_ + rows * (below + BOTTOM_MARGIN_PX * self.scale)
             )
@@ -229,7 +229,7 @@ class BoardMeasures:
             )
         return found
 
-    def width_of(self, one: PanelArrangement, band: tuple[int, ...], side: float) -> float:
+    def band_width(self, one: PanelArrangement, band: tuple[int, ...], side: float) -> float:
         """Return the width of a band; called thousands of times per search."""
         key = (band, one.rows, one.groups)
         if key not in self._lane_widths:
@@ -247,14 +247,14 @@ class BoardMeasures:
         widths = self._column_widths[side]
         return (
             gaps
-            + gutters * self.gutter(one.longest)
+            + gutters * self.gutter_width(one.longest)
             + sum(
                 (widths[lane[0]] if len(lane) == 1 else max(widths[at] for at in lane)) * count
                 for lane, count in times
             )
         )
 
-    def gutter(self, longest: float) -> float:
+    def gutter_width(self, longest: float) -> float:
         """Return the width of the row labels, including their margin."""
         if longest not in self._gutter_widths:
             self._gutter_widths[longest] = self._measure_gutter(longest)
@@ -276,7 +276,7 @@ class BoardMeasures:
         is_pooled = any(max(one.rows, one.columns) > room for one in self.columns)
         return (HEAD_HEIGHT_PX + NOTE_HEIGHT_PX * max(self.notes_lines, is_pooled)) * self.scale
 
-    def lanes(self, band: tuple[int, ...], rows: int) -> list[tuple[int, ...]]:
+    def lanes_of_band(self, band: tuple[int, ...], rows: int) -> list[tuple[int, ...]]:
         """Return the lanes of a band, which are side by side; each contains one or more stages.
 
         Neighbouring stages without heads are stacked vertically if there are enough rows.
@@ -309,7 +309,7 @@ class BoardMeasures:
         one = self.columns[at]
         return max(width, one.narrowest) + one.sums
 
-    def left_edges(
+    def cell_left_edges(
         self,
         one: PanelArrangement,
         band: tuple[int, ...],
@@ -330,7 +330,7 @@ class BoardMeasures:
         width : float
             Total width.
         """
-        gutter, given = self.gutter(one.longest), widths or {}
+        gutter, given = self.gutter_width(one.longest), widths or {}
         found: dict[tuple[int, int], float] = {}
         x = EDGE * self.scale
         for lane, group, gap, has_gutter in self._group_lanes(band, one.rows, one.groups):
@@ -349,7 +349,7 @@ class BoardMeasures:
 
         The gap precedes the lane; the flag is True if row labels precede the lane.
         """
-        lanes = self.lanes(band, rows)
+        lanes = self.lanes_of_band(band, rows)
         headed = [at for at, lane in enumerate(lanes) if self.columns[lane[0]].is_headed]
         first, last = (headed[0], headed[-1] + 1) if headed else (len(lanes), len(lanes))
         parts = [
@@ -368,7 +368,7 @@ class BoardMeasures:
             before = group
         return found
 
-    def top_edges(
+    def cell_top_edges(
         self, one: PanelArrangement, side: float, spare: float = 0.0
     ) -> tuple[list[float], float]:
         """Return the top edges of the cells of each row, band by band, and the total height.
@@ -381,7 +381,7 @@ class BoardMeasures:
         y, tops = 0.0, []
         for number, band in enumerate(one.bands):
             y += self.column_header_height(side) + (GAP * self.scale if number else 0)
-            rows = self.rows_of(one, band)
+            rows = self.count_rows_of_band(one, band)
             below = self.cells_height_with_footer(band, side)
             for row in range(rows):
                 tops.append(y + self.height_above_cells(one, band, row, side))
@@ -400,11 +400,11 @@ class BoardMeasures:
             for at in band
         )
 
-    def rows_of(self, one: PanelArrangement, band: tuple[int, ...]) -> int:
+    def count_rows_of_band(self, one: PanelArrangement, band: tuple[int, ...]) -> int:
         """Return the number of rows in a band."""
         if any(self.columns[at].is_headed for at in band):
             return one.rows
-        return max(len(lane) for lane in self.lanes(band, one.rows))
+        return max(len(lane) for lane in self.lanes_of_band(band, one.rows))
 
     def height_above_cells(
         self, one: PanelArrangement, band: tuple[int, ...], row: int, side: float
@@ -416,7 +416,7 @@ class BoardMeasures:
         keys = self.key_labels_height(one, band, side) + LABEL_TOP_MARGIN_PX * self.scale
         return (
             keys + HEAD_LABEL_HEIGHT_PX * self.scale
-            if self.has_heads_above(band)
+            if self.has_head_labels_above(band)
             else max(keys, line)
         )
 
@@ -424,7 +424,7 @@ class BoardMeasures:
         """Return the height of the key labels of a band."""
         cell = side / self.tokens
         return max(
-            label_height(column.widest_key, column.is_token, cell, one.longest, self.line)
+            column_label_height(column.widest_key, column.is_token, cell, one.longest, self.line)
             for column in (self.columns[at] for at in band)
         )
 
@@ -432,7 +432,7 @@ class BoardMeasures:
         """Return whether a row has key labels above it: the first row, or any if keys differ."""
         return row == 0 or self.has_other_keys
 
-    def has_heads_above(self, band: tuple[int, ...]) -> bool:
+    def has_head_labels_above(self, band: tuple[int, ...]) -> bool:
         """Return whether head labels are above the key labels.
 
         Otherwise, head labels are to the left of the key labels, at the end of the gutter.
@@ -442,11 +442,11 @@ class BoardMeasures:
 
     def has_short_head_labels(self, one: PanelArrangement) -> bool:
         """Return whether there is only room for head numbers next to the key labels."""
-        if all(self.has_heads_above(band) for band in one.bands):
+        if all(self.has_head_labels_above(band) for band in one.bands):
             return False
         widest = max(column.head_width for column in self.columns)
         beside = label_overhang(one.side / self.tokens)  # of the first key's label, if vertical
-        return widest + beside > self.gutter(one.longest)
+        return widest + beside > self.gutter_width(one.longest)
 
     def cells_per_side(self, side: float) -> int:
         """Return how many drawn cells fit along a panel's side, in device pixels."""
@@ -460,7 +460,7 @@ class BoardMeasures:
         """Distribute the spare width of each band among its feature panels."""
         widths = {at: self.min_width(at, side) for band in one.bands for at in band}
         for band in one.bands:
-            spare = self.width - self.left_edges(one, band, side, widths)[1]
+            spare = self.width - self.cell_left_edges(one, band, side, widths)[1]
             features = [at for at in band if not self.columns[at].is_token]
             wanted = {at: max(0.0, self.max_feature_width(at) - widths[at]) for at in features}
             times = {at: one.groups if self.columns[at].is_headed else 1 for at in wanted}
@@ -491,7 +491,7 @@ class BoardArranger:
 
     def __init__(
         self,
-        measures: BoardMeasures,
+        measures: BoardMetrics,
         present: PanelArrangement | None = None,
         is_paged: bool = True,
         is_height_free: bool = False,
@@ -500,14 +500,14 @@ class BoardArranger:
         self.is_paged, self.is_height_free = is_paged, is_height_free
 
     @cached_property
-    def best(self) -> PanelArrangement:
+    def best_arrangement(self) -> PanelArrangement:
         """The best arrangement."""
         if self.is_height_free:
             return self._best_with_free_height()
         if not self.is_paged:
             return (
                 self._best_with_heads(self.measures.heads, self.measures.height)
-                or self._scrolled_arrangement()
+                or self._least_scrolling_arrangement()
             )
         by_heads: dict[int, PanelArrangement | None] = {}
         for least in (self._readable_side(), self._comfortable_side()):
@@ -521,7 +521,7 @@ class BoardArranger:
         for one in by_heads.values():
             if one and (chosen is None or one.side >= MIN_PAGING_GAIN * chosen.side):
                 chosen = one
-        return chosen or self._scrolled_arrangement()
+        return chosen or self._least_scrolling_arrangement()
 
     def _best_with_free_height(self) -> PanelArrangement:
         """Return the best arrangement of any height, with as few bands as is comfortable."""
@@ -530,7 +530,10 @@ class BoardArranger:
                 found = self._best_with_heads(self.measures.heads, height, bands)
                 if found and found.side >= self._comfortable_side():
                     return found
-        return self._best_with_heads(self.measures.heads, math.inf) or self._scrolled_arrangement()
+        return (
+            self._best_with_heads(self.measures.heads, math.inf)
+            or self._least_scrolling_arrangement()
+        )
 
     def _readable_side(self) -> float:
         """Return the panel side at which all numbers are readable, or ∞ for many tokens."""
@@ -556,12 +559,12 @@ class BoardArranger:
     ) -> PanelArrangement | None:
         """Return the best arrangement with `heads` heads per page, or None if none fits."""
         best, most = None, 0.0
-        for one, worth in self.candidates(heads):
+        for one, worth in self.candidate_arrangements(heads):
             if len(one.bands) > most_bands:
                 continue
-            if one.has_same_arrangement(self.present):
+            if one.has_same_structure(self.present):
                 worth *= CURRENT_ARRANGEMENT_WEIGHT
-            at = self._largest_size(one, height, most / worth)
+            at = self._largest_fitting_side(one, height, most / worth)
             if at is not None and worth * self._panel_sides[at] > most:
                 best, most = (
                     self._with_side(one, self._panel_sides[at]),
@@ -569,7 +572,7 @@ class BoardArranger:
                 )
         return best
 
-    def candidates(self, heads: int) -> Iterator[tuple[PanelArrangement, float]]:
+    def candidate_arrangements(self, heads: int) -> Iterator[tuple[PanelArrangement, float]]:
         """Yield arrangements with `heads` heads per page, and their weights per pixel of side."""
         groups = dict.fromkeys(-(-heads // rows) for rows in range(heads, 0, -1))
         for (longest, named), bands, count in itertools.product(
@@ -604,7 +607,9 @@ class BoardArranger:
     def _panel_sides(self) -> list[float]:
         return self.measures.panel_sides()
 
-    def _largest_size(self, one: PanelArrangement, height: float, least: float) -> int | None:
+    def _largest_fitting_side(
+        self, one: PanelArrangement, height: float, least: float
+    ) -> int | None:
         """Return the index of the largest side that fits and exceeds `least`, if there is one."""
         sizes = self._panel_sides
         low = bisect.bisect_right(sizes, least)
@@ -621,15 +626,19 @@ class BoardArranger:
         is_paged = self.is_paged and one.heads < self.measures.heads
         return PanelArrangement(one.bands, one.groups, one.heads, one.longest, side, is_paged)
 
-    def _scrolled_arrangement(self) -> PanelArrangement:
+    def _least_scrolling_arrangement(self) -> PanelArrangement:
         """Return the arrangement that needs the least scrolling on a canvas that is too small."""
         side = self._panel_sides[0]
 
         def beyond(one: PanelArrangement) -> tuple[float, float]:
-            across = max(self.measures.left_edges(one, band, side)[1] for band in one.bands)
-            return max(0.0, across - self.measures.width), self.measures.top_edges(one, side)[1]
+            across = max(self.measures.cell_left_edges(one, band, side)[1] for band in one.bands)
+            return max(0.0, across - self.measures.width), self.measures.cell_top_edges(one, side)[
+                1
+            ]
 
-        ways = [one for one, _ in self.candidates(self.measures.heads) if one.groups == 1]
+        ways = [
+            one for one, _ in self.candidate_arrangements(self.measures.heads) if one.groups == 1
+        ]
         return self._with_side(min(ways, key=beyond), side)
 
 

@@ -15,8 +15,8 @@ from visualizer.heatmap.board_arrangement import LABEL_TOP_MARGIN_PX, shared_not
 from visualizer.heatmap.cell_number_format import CellNumberFormat, cell_number_format
 from visualizer.heatmap.panel_margins import (
     MAX_LABEL_PX,
+    column_label_height,
     footer_height,
-    label_height,
     min_column_header_width,
     panel_title_width,
     row_sums_width,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtCore import QPointF
 
-    from visualizer.heatmap.board import FlowPanels, Heatmap
+    from visualizer.heatmap.board import FlowBoardPanels, Heatmap
     from visualizer.heatmap.board_arrangement import PanelArrangement
     from visualizer.heatmap.flow_layout import FlowGeometry
 
@@ -98,7 +98,7 @@ class PanelPosition(Struct, frozen=True):
     is_head_short: bool
     title: TitlePlacement
 
-    def slot(self, heatmap: Heatmap) -> PanelSlot:
+    def create_slot(self, heatmap: Heatmap) -> PanelSlot:
         """Return the slot of a panel at this position."""
         (rows, columns), width = heatmap.side, self.width
         cells = QRectF(self.left, self.upper, columns * width, rows * self.height)
@@ -169,12 +169,15 @@ class PanelSlot(Struct, frozen=True, dict=True):
         """Height of the area for column labels, above the cells."""
         columns = self.heatmap.columns
         widest = widest_label_width(columns.labels)
-        height = label_height(widest, columns.is_token, self.cell_width, self.longest)
+        height = column_label_height(widest, columns.is_token, self.cell_width, self.longest)
         return height + LABEL_TOP_MARGIN_PX * text_scale()
 
-    def cell(self, row: int, column: int) -> QRectF:
+    def cell_area(self, row: int, column: int) -> QRectF:
         """Return the area of a cell of the stage, or of the pooled cell that contains it."""
-        row, column = self.heatmap.rows.cell(row), self.heatmap.columns.cell(column)
+        row, column = (
+            self.heatmap.rows.cell_index_of(row),
+            self.heatmap.columns.cell_index_of(column),
+        )
         return QRectF(
             self.cells.left() + column * self.cell_width,
             self.cells.top() + row * self.cell_height,
@@ -192,7 +195,7 @@ class PanelSlot(Struct, frozen=True, dict=True):
             columns.visible_range.start + right * columns.block,
         )
 
-    def at(self, point: QPointF) -> tuple[int, int] | None:
+    def row_column_at(self, point: QPointF) -> tuple[int, int] | None:
         """Return the cell of the stage under a point; for a block, its first cell."""
         if not self.cells.contains(point):
             return None
@@ -200,7 +203,7 @@ class PanelSlot(Struct, frozen=True, dict=True):
         row = int((point.y() - self.cells.top()) / self.cell_height)
         column = int((point.x() - self.cells.left()) / self.cell_width)
         row, column = min(row, rows - 1), min(column, columns - 1)
-        return self.heatmap.rows.first(row), self.heatmap.columns.first(column)
+        return self.heatmap.rows.first_of_cell(row), self.heatmap.columns.first_of_cell(column)
 
     def _title_width(self) -> float:
         """Return the width that the column head needs."""
@@ -235,7 +238,7 @@ class ColumnHeader(Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-class FlowTarget(Struct, frozen=True):
+class FlowClickTarget(Struct, frozen=True):
     """A heading or tab under a point.
 
     Parameters
@@ -303,19 +306,19 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
         The state of a matrix from which playback computes the visible state, at the same position.
     """
 
-    panels: FlowPanels
+    panels: FlowBoardPanels
     layout: FlowGeometry
     slots: tuple[PanelSlot | None, ...]
     operands: tuple[PanelSlot | None, ...]
     thumbnails: tuple[PanelSlot, ...]
     earlier: PanelSlot | None = None
 
-    def has_earlier(self, slot: PanelSlot) -> bool:
+    def has_earlier_state(self, slot: PanelSlot) -> bool:
         """Return whether the earlier state belongs to the matrix of a panel."""
         return self.earlier is not None and self.earlier.cells == slot.cells
 
     @property
-    def frame_key(self) -> Hashable:
+    def frame_cache_key(self) -> Hashable:
         """Key for everything that is painted around the cells, except headings and scales."""
         panels = self.panels
         spines = (at for at, column in enumerate(self.layout.columns) if column.is_spine)
@@ -329,7 +332,7 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
         )
 
     @property
-    def heading_keys(self) -> tuple[Hashable, ...]:
+    def heading_cache_keys(self) -> tuple[Hashable, ...]:
         """Keys for everything that the heading of each column shows."""
         panels = self.panels
         return tuple(
@@ -340,7 +343,7 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
         )
 
     @property
-    def legend_key(self) -> Hashable:
+    def legend_cache_key(self) -> Hashable:
         """Key for everything that the legend shows: the scale of the weights, and the other map."""
         colours = [panel.colour for panel in self.panels.panels]
         weights = next((colour for colour in colours if not colour.is_signed), None)
@@ -358,7 +361,7 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
     def operand_cell_at(self, point: QPointF) -> Cell | None:
         """Return the cell under a point in the keys or values above the matrices."""
         for column, slot in zip(self.panels.columns, self.operands, strict=True):
-            place = slot.at(point) if slot and column.operand else None
+            place = slot.row_column_at(point) if slot and column.operand else None
             if slot and place:
                 row, number = place[::-1] if column.is_operand_transposed else place
                 head = () if slot.heatmap.head is None else (slot.heatmap.head,)
@@ -368,7 +371,7 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
     def layer_weight_cell_at(self, point: QPointF) -> LayerWeightCell | None:
         """Return the weight under a point in the layers above the matrices."""
         for at, (column, slot) in enumerate(zip(self.panels.columns, self.operands, strict=True)):
-            place = slot.at(point) if slot and not column.operand else None
+            place = slot.row_column_at(point) if slot and not column.operand else None
             if place:
                 return LayerWeightCell(at, *place)
         return None
@@ -388,24 +391,24 @@ class FlowPlacement(Struct, frozen=True, eq=False, weakref=True):
                 return place if self.parameter_of(place) == parameter else None
         return None
 
-    def target_at(self, point: QPointF) -> FlowTarget | None:
+    def click_target_at(self, point: QPointF) -> FlowClickTarget | None:
         """Return the heading or tab under a point."""
         x, y = point.x(), point.y()
         for at, column in enumerate(self.layout.columns):
             if column.heading.contains(x, y):
-                return FlowTarget(column=at)
+                return FlowClickTarget(column=at)
         return self._tab_at(x, y)
 
-    def _tab_at(self, x: float, y: float) -> FlowTarget | None:
+    def _tab_at(self, x: float, y: float) -> FlowClickTarget | None:
         tabs, shown = self.layout.tabs, [slot.heatmap.head for slot in self.thumbnails]
         for head, tab in zip(shown, tabs.heads, strict=False):
             if tab.contains(x, y):
-                return FlowTarget(head=head)
+                return FlowClickTarget(head=head)
         for tab, turned in zip(tabs.turns, self.adjacent_page_heads, strict=True):
             if tab.contains(x, y):
-                return None if turned is None else FlowTarget(head=turned)
+                return None if turned is None else FlowClickTarget(head=turned)
         is_all = tabs.all_heads is not None and tabs.all_heads.contains(x, y)
-        return FlowTarget() if is_all else None
+        return FlowClickTarget() if is_all else None
 
     @property
     def adjacent_page_heads(self) -> tuple[int | None, ...]:
@@ -457,7 +460,9 @@ class BoardLayout(Struct, frozen=True, dict=True):
     def _widened_headers(self, heads: list[ColumnHeader]) -> Iterator[ColumnHeader]:
         """Yield the heads with the width of all panels of their stage, up to the next head."""
         for number, head in enumerate(heads):
-            own = (slot for slot in self.slots if slot.heatmap.column == head.heatmap.column)
+            own = (
+                slot for slot in self.slots if slot.heatmap.column_key == head.heatmap.column_key
+            )
             end = max((slot.cells.right() for slot in own), default=head.left)
             after = heads[number + 1].left - HEAD_GAP_PX if number + 1 < len(heads) else math.inf
             yield replace(head, width=max(head.width, min(end, after) - head.left))
@@ -467,11 +472,11 @@ class BoardLayout(Struct, frozen=True, dict=True):
         return next((slot for slot in self.slots if slot.cells.contains(point)), None)
 
 
-def choose_number_formats(slots: Sequence[PanelSlot]) -> tuple[PanelSlot, ...]:
+def with_number_formats(slots: Sequence[PanelSlot]) -> tuple[PanelSlot, ...]:
     """Choose the number formats of panels; all panels of a stage share one format."""
     stages: dict[Hashable, list[PanelSlot]] = {}
     for slot in slots:
-        stages.setdefault(slot.heatmap.column, []).append(slot)
+        stages.setdefault(slot.heatmap.column_key, []).append(slot)
     formats = {
         stage: cell_number_format(
             [slot.heatmap for slot in own],
@@ -483,5 +488,5 @@ def choose_number_formats(slots: Sequence[PanelSlot]) -> tuple[PanelSlot, ...]:
     return tuple(
         slot if found is None else replace(slot, numbers=found)
         for slot in slots
-        for found in (formats[slot.heatmap.column],)
+        for found in (formats[slot.heatmap.column_key],)
     )

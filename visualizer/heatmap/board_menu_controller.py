@@ -15,10 +15,10 @@ from PySide6.QtCore import QObject, QPoint, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QMenu
 
-from visualizer.attention.remote_numbers import NumbersPendingError, forbid_waiting
+from visualizer.attention.remote_numbers import NumbersPendingError, forbid_waiting_for_numbers
 from visualizer.explanations.explain import explain
 from visualizer.heatmap.cell_lookup import displayed_cell, source_cell
-from visualizer.session.comparison import find_tensor
+from visualizer.session.comparison import find_tensor_of_cell
 from visualizer.widgets.commands import add_separator
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class MenuEntry(Struct, frozen=True):
     group: int = 0
 
 
-class BoardMenuController(QObject):
+class BoardContextMenuController(QObject):
     """Opens the context menus of a board."""
 
     def __init__(self, workspace: Workspace, board: BoardView, actions: BoardMenuActions) -> None:
@@ -79,11 +79,11 @@ class BoardMenuController(QObject):
         self._workspace, self._board, self._actions = workspace, board, actions
         self.menu: QMenu | None = None
         """The menu that is open."""
-        board.menuRequested.connect(self.open)
+        board.menuRequested.connect(self.open_menu)
 
-    def open(self, place: ContextMenuTarget, at: QPoint) -> None:
+    def open_menu(self, place: ContextMenuTarget, at: QPoint) -> None:
         """Open the menu for a place; for a cell, pin it first, because the entries act on it."""
-        resolved = self._workspace.wanted_resolved
+        resolved = self._workspace.resolved_requested_view
         if resolved is None:
             return
         cell = place.cell
@@ -92,7 +92,7 @@ class BoardMenuController(QObject):
             cell = displayed_cell(resolved, self._board.board, cell)
             if cell != resolved.pinned:
                 self._actions.pin(cell)
-        entries = list(self._entries(resolved, place, cell, is_hidden=is_hidden))
+        entries = list(self._menu_entries(resolved, place, cell, is_hidden=is_hidden))
         if entries:
             self._show(entries, at)
 
@@ -116,7 +116,7 @@ class BoardMenuController(QObject):
 
     # ------------------------------------------------------------------ entries
 
-    def _entries(
+    def _menu_entries(
         self,
         resolved: ResolvedView,
         place: ContextMenuTarget,
@@ -141,7 +141,7 @@ class BoardMenuController(QObject):
     def _cell_entries(self, resolved: ResolvedView, cell: Cell) -> Iterator[MenuEntry]:
         to = self._actions
         if not resolved.is_computed_later(cell):
-            value, sources = _read_cell(resolved, cell)
+            value, sources = _read_value_and_sources(resolved, cell)
             if value:
                 copy = partial(QGuiApplication.clipboard().setText, value)
                 yield MenuEntry("copy_value", "Copy value", copy)
@@ -200,13 +200,13 @@ def _run_entry(entry: MenuEntry) -> None:
     entry.run()
 
 
-def _read_cell(resolved: ResolvedView, cell: Cell) -> tuple[str, tuple[Cell, ...]]:
+def _read_value_and_sources(resolved: ResolvedView, cell: Cell) -> tuple[str, tuple[Cell, ...]]:
     """Return a cell's number as text, and the cell of each stage that contributes most to it.
 
     Both are empty if the numbers of a served model have not arrived.
     """
-    with suppress(NumbersPendingError), forbid_waiting():
-        tensor, index = find_tensor(resolved, cell)
+    with suppress(NumbersPendingError), forbid_waiting_for_numbers():
+        tensor, index = find_tensor_of_cell(resolved, cell)
         value = str(tensor.read((*index, *cell.place[-2:])))
         return value, tuple(_source_cells(resolved, cell))
     return "", ()
@@ -219,9 +219,9 @@ def _source_cells(resolved: ResolvedView, cell: Cell) -> Iterator[Cell]:
     found = explain(trace, cell.stage, (*resolved.leading, *cell.place))
     seen = set()
     for group in found.groups:
-        if not len(group.terms):
+        if not len(group.products):
             continue
-        largest = int(abs(group.terms).argmax())
+        largest = int(abs(group.products).argmax())
         for factor in group.factors:
             source = source_cell(trace, resolved.leading, cell.stage, factor, largest)
             if source and source.stage not in seen:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from visualizer.heatmap.board_arrangement import (
     HEAD_LABEL_HEIGHT_PX,
     BoardArranger,
-    BoardMeasures,
+    BoardMetrics,
     PanelArrangement,
     shared_notes,
 )
@@ -22,7 +22,7 @@ from visualizer.heatmap.board_layout import (
     PanelPosition,
     PlacedPanels,
     TitlePlacement,
-    choose_number_formats,
+    with_number_formats,
 )
 from visualizer.heatmap.panel_margins import (
     footer_height,
@@ -76,12 +76,12 @@ def lay_out_board(
     if not board.columns:
         return BoardLayout((), 0, 0, 0)
     fonts = text_scale(), system_font()
-    shape = _board_shape(board)
+    shape = _board_layout_key(board)
     key = (shape, width, height, pixel_ratio, present, is_paged, is_height_free, fonts)
     with _LOCK:
         placed = _PLACED_BY_KEY.get(key)
     if placed is None:
-        measures = BoardMeasures(board, width, height, pixel_ratio)
+        measures = BoardMetrics(board, width, height, pixel_ratio)
         arranger = BoardArranger(measures, present, is_paged, is_height_free)
         placed = BoardPlacer(board, arranger).place_panels()
     with _LOCK:
@@ -90,13 +90,13 @@ def lay_out_board(
         if len(_PLACED_BY_KEY) > MAX_CACHED_LAYOUTS:
             _PLACED_BY_KEY.popitem(last=False)
     panels = board.heatmaps
-    slots = choose_number_formats([place.slot(panels[at]) for at, place in placed.places])
+    slots = with_number_formats([place.create_slot(panels[at]) for at, place in placed.places])
     return BoardLayout(
         slots, placed.width, placed.height, placed.head, placed.room, placed,
     )  # fmt: skip
 
 
-def _board_shape(board: Board) -> Hashable:
+def _board_layout_key(board: Board) -> Hashable:
     """Return a key for everything that determines positions, except the zoom.
 
     Labels shared by panels appear once: hashing thousands of them per panel is slow.
@@ -105,13 +105,16 @@ def _board_shape(board: Board) -> Hashable:
     distinct = {id(one): one for one in labels}
     numbers = {key: number for number, key in enumerate(distinct)}
     panels = tuple(
-        (tuple(_panel_shape(heatmap, numbers) for heatmap in column), len(shared_notes(column)))
+        (
+            tuple(_panel_layout_key(heatmap, numbers) for heatmap in column),
+            len(shared_notes(column)),
+        )
         for column in board.columns
     )
     return tuple(distinct.values()), panels
 
 
-def _panel_shape(heatmap: Heatmap, numbers: dict[int, int]) -> Hashable:
+def _panel_layout_key(heatmap: Heatmap, numbers: dict[int, int]) -> Hashable:
     return (
         numbers[id(heatmap.rows.labels)],
         numbers[id(heatmap.columns.labels)],
@@ -132,7 +135,7 @@ class BoardPlacer:
         self.columns, self.measures = board.columns, arranger.measures
         self.is_centred = arranger.is_paged
         measures = self.measures
-        self.arrangement = one = arranger.best
+        self.arrangement = one = arranger.best_arrangement
         self.numbers = {heatmap: at for at, heatmap in enumerate(board.heatmaps)}
         self.pixel_ratio, self.scale = measures.pixel_ratio, measures.scale
         drawn = max(
@@ -143,20 +146,20 @@ class BoardPlacer:
         # The panels are larger if they are not pooled to the available size yet.
         self.side = max(one.side, self.cell * drawn)
         self.widths = measures.distribute_spare_width(one, self.side)
-        self.gutter = measures.gutter(one.longest)
+        self.gutter = measures.gutter_width(one.longest)
 
     def place_panels(self) -> PlacedPanels:
         """Place all panels."""
         measures, one = self.measures, self.arrangement
         pages = -(-measures.heads // one.heads) if one.is_paged else 1
-        tops, height = measures.top_edges(one, self.side)
+        tops, height = measures.cell_top_edges(one, self.side)
         spare = 0.0
         if measures.height < math.inf and len(tops) > len(one.bands):
             spare = (measures.height - height) / (len(tops) - len(one.bands))
             spare = min(MAX_ROW_SPACING_PX * self.scale, max(0.0, spare))
-            tops, height = measures.top_edges(one, self.side, spare)
+            tops, height = measures.cell_top_edges(one, self.side, spare)
         places: list[tuple[int, PanelPosition]] = []
-        edges = [measures.left_edges(one, band, self.side, self.widths) for band in one.bands]
+        edges = [measures.cell_left_edges(one, band, self.side, self.widths) for band in one.bands]
         width, page_height = max(wide for _, wide in edges), measures.height if pages > 1 else 0.0
         shift = 0.0
         if self.is_centred and width < measures.width < math.inf:
@@ -165,7 +168,7 @@ class BoardPlacer:
             rows = iter(tops)
             for band, (own_edges, _) in zip(one.bands, edges, strict=True):
                 lefts = {at: left + shift for at, left in own_edges.items()}
-                for row in range(measures.rows_of(one, band)):
+                for row in range(measures.count_rows_of_band(one, band)):
                     top = next(rows) + page * page_height
                     places += self._place_row(band, page, row, top, lefts)
         whole = pages * page_height if pages > 1 else height
@@ -184,7 +187,7 @@ class BoardPlacer:
     ) -> list[tuple[int, PanelPosition]]:
         """Place the panels of one row of a band, for all groups."""
         measures, one = self.measures, self.arrangement
-        lanes = measures.lanes(band, one.rows)
+        lanes = measures.lanes_of_band(band, one.rows)
         places: list[tuple[int, PanelPosition]] = []
         is_first, before = True, 0
         is_named = False  # whether the panels of the current group already have a head label
@@ -254,7 +257,7 @@ class BoardPlacer:
         names_keys = measures.has_key_labels(number) and (number == 0 or column.is_headed)
         line = HEAD_LABEL_HEIGHT_PX * self.scale + label_overhang(self.cell, self.measures.line)
         head_at = None
-        if says_whose and measures.has_heads_above(band):
+        if says_whose and measures.has_head_labels_above(band):
             keys = measures.key_labels_height(one, band, self.side) if names_keys else 0.0
             head_at = (
                 0.0,

@@ -12,7 +12,7 @@ from visualizer.heatmap.board import Board
 from visualizer.heatmap.cell_cursor import CellCursor, present_cursor
 from visualizer.heatmap.comparison_board_presenter import present_comparison_board
 from visualizer.heatmap.flow_presenter import present_flow, thumbnail_sources
-from visualizer.heatmap.highlights import Highlights, highlight_pointed_cell, present_highlights
+from visualizer.heatmap.highlights import Highlights, present_highlights, with_pointed_cell_inputs
 from visualizer.heatmap.panel_presenter import (
     PanelSource,
     SideBySidePanelSource,
@@ -82,11 +82,11 @@ def present_board_contents(
     if board_key != previous.board_key:
         present = present_comparison_board if resolved.comparison else present_board
         presented = present(resolved, board)
-        if _board_parts(presented) != _board_parts(board):
+        if _board_identity_key(presented) != _board_identity_key(board):
             board = presented
     if step_key != previous.step_key:
         step_highlights = present_highlights(resolved)
-    highlights = highlight_pointed_cell(resolved, step_highlights)
+    highlights = with_pointed_cell_inputs(resolved, step_highlights)
     return BoardContents(
         board,
         present_cursor(resolved),
@@ -105,11 +105,11 @@ def prefetch_key(resolved: ResolvedView) -> Hashable:
 
 def prefetch(resolved: ResolvedView, previous: BoardContents | None) -> BoardContents:
     """Build the panels on the worker thread, and read the values that hovering may need."""
-    sources = [*_drawn_sources(resolved)]
+    sources = [*_panel_and_minimap_sources(resolved)]
     for source in sources:
         source.draw_coarse_rows(PREVIEW_CELLS // len(sources))
     made = present_board_contents(resolved, previous)
-    _read_ahead(resolved)
+    _prefetch_hover_values(resolved)
     return made
 
 
@@ -117,9 +117,9 @@ def has_preview(resolved: ResolvedView) -> bool:
     """Return whether the visible part is drawn: exactly if that is cheap, or else as a preview."""
     return all(
         source.exact_row_share == 1
-        or (source.drawn_share == 1 and source.max_cells > CELLS_PER_CHECK)
-        for source in _drawn_sources(resolved)
-    ) and all(source.drawn_share == 1 for source in _long_text_thumbnails(resolved))
+        or (source.drawn_row_share == 1 and source.max_cells_to_compute > CELLS_PER_CHECK)
+        for source in _panel_and_minimap_sources(resolved)
+    ) and all(source.drawn_row_share == 1 for source in _long_text_thumbnail_sources(resolved))
 
 
 def draw_preview(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
@@ -127,13 +127,13 @@ def draw_preview(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
 
     The preview is exact if exact values are cheap to compute.
     """
-    for source in _drawn_sources(resolved):
+    for source in _panel_and_minimap_sources(resolved):
         while source.draw_coarse_rows(CELLS_PER_CHECK):
             if is_over():
                 return
-        if source.max_cells <= CELLS_PER_CHECK and not source.draw(is_over):
+        if source.max_cells_to_compute <= CELLS_PER_CHECK and not source.draw_exact_rows(is_over):
             return
-    for source in _long_text_thumbnails(resolved):
+    for source in _long_text_thumbnail_sources(resolved):
         while source.draw_coarse_rows(CELLS_PER_CHECK):
             if is_over():
                 return
@@ -141,8 +141,8 @@ def draw_preview(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
 
 def draw_exact_values(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
     """Draw the visible part of a long text exactly, until `is_over` returns True."""
-    for source in _drawn_sources(resolved):
-        if not source.draw(is_over):
+    for source in _panel_and_minimap_sources(resolved):
+        if not source.draw_exact_rows(is_over):
             return
 
 
@@ -156,17 +156,17 @@ def draw_panels(resolved: ResolvedView, progress: Progress) -> None:
     """
     sources = [*_panel_sources(resolved)]
     for number, source in enumerate(sources):
-        draw_panel(source, partial_progress(progress, number, len(sources)))
+        draw_exact_panel(source, partial_progress(progress, number, len(sources)))
 
 
-def draw_panel(source: PanelSource, progress: Progress) -> None:
+def draw_exact_panel(source: PanelSource, progress: Progress) -> None:
     """Draw a panel of a long text exactly; see `draw_panels`."""
 
     def is_over() -> bool:
         progress(round(source.exact_row_share * PROGRESS_STEPS), PROGRESS_STEPS)
         return False
 
-    source.draw(is_over)
+    source.draw_exact_rows(is_over)
 
 
 def partial_progress(progress: Progress, number: int, count: int) -> Progress:
@@ -191,7 +191,7 @@ def draw_panel_previews(resolved: ResolvedView, room: int, progress: Progress) -
 
 def is_fully_drawn(resolved: ResolvedView) -> bool:
     """Return whether the visible part is drawn exactly."""
-    return all(source.exact_row_share == 1 for source in _drawn_sources(resolved))
+    return all(source.exact_row_share == 1 for source in _panel_and_minimap_sources(resolved))
 
 
 def describe_exactness(resolved: ResolvedView) -> str:
@@ -200,23 +200,23 @@ def describe_exactness(resolved: ResolvedView) -> str:
     The description is not a panel note, because it changes often, and a change of notes would move
     the layout.
     """
-    sources = [*_drawn_sources(resolved)]
+    sources = [*_panel_and_minimap_sources(resolved)]
     share = sum(source.exact_row_share for source in sources) / max(1, len(sources))
     if not sources or share == 1:
         return ""
-    block = max(source.sampled_rows for source in sources)
+    block = max(source.rows_per_sample for source in sources)
     rest = f"; elsewhere 1 row in {block:,}" if block > 1 else ""
     return f"heatmaps {math.floor(100 * share)}% exact{rest}"
 
 
-def _drawn_sources(resolved: ResolvedView) -> Iterator[PanelSource]:
+def _panel_and_minimap_sources(resolved: ResolvedView) -> Iterator[PanelSource]:
     """Yield the sources of all panels and the minimap if matrices are computed in blocks."""
     yield from _panel_sources(resolved)
     if resolved.overview and resolved.run.trace.is_blockwise:
         yield head_overview_source(resolved, resolved.overview, resolved.overview_head)
 
 
-def _long_text_thumbnails(resolved: ResolvedView) -> tuple[PanelSource, ...]:
+def _long_text_thumbnail_sources(resolved: ResolvedView) -> tuple[PanelSource, ...]:
     """Return the sources of the thumbnails of a long text, which are never drawn exactly."""
     is_shown = resolved.flow is not None and resolved.run.trace.is_blockwise
     return thumbnail_sources(resolved) if is_shown else ()
@@ -245,11 +245,11 @@ def _board_key(resolved: ResolvedView) -> Hashable:
         (view.room, view.lens, view.colouring),
         (overview, resolved.overview_head) if overview else None,
         (resolved.is_spread, pinned.head if resolved.is_spread and pinned else None),
-        tuple(source.tensor.version for source in _drawn_sources(resolved)),
+        tuple(source.tensor.version for source in _panel_and_minimap_sources(resolved)),
     )
 
 
-def _board_parts(board: Board) -> tuple[object, ...]:
+def _board_identity_key(board: Board) -> tuple[object, ...]:
     return (board.columns, board.overview, board.zoom, board.current,
             board.flow and board.flow.heatmaps,
             board.flow and (board.flow.focus, board.flow.front))  # fmt: skip
@@ -263,7 +263,7 @@ def present_board(resolved: ResolvedView, previous: Board) -> Board:
         panels: tuple[tuple[Heatmap, ...], ...] = tuple((panel,) for panel in flow.panels)
         return Board(panels, present_minimap(resolved, known), resolved.zoom, flow=flow)
     columns = tuple(
-        tuple(panel.heatmap(known) for panel in _stage_panel_sources(resolved, stage))
+        tuple(panel.build_heatmap(known) for panel in _stage_panel_sources(resolved, stage))
         for stage in resolved.shown_stages
     )
     current = resolved.leading if resolved.is_spread else None
@@ -276,8 +276,8 @@ def _stage_panel_sources(resolved: ResolvedView, stage: Stage) -> Iterator[Panel
         for head_or_aggregate in resolved.rows_of(stage):
             yield PanelSource(resolved, stage, *head_or_aggregate)
         return
-    head = resolved.spread_head(stage)
-    for leading in resolved.spread_indices:
+    head = resolved.side_by_side_head(stage)
+    for leading in resolved.side_by_side_indices:
         yield SideBySidePanelSource(resolved, stage, head, None, leading=leading)
 
 
@@ -306,7 +306,7 @@ def _panels_key(resolved: ResolvedView) -> Hashable:
     )
 
 
-def _read_ahead(resolved: ResolvedView) -> None:
+def _prefetch_hover_values(resolved: ResolvedView) -> None:
     """Read values that hovering may need, for minimaps and for an aggregated pinned cell.
 
     In a comparison, the numbers shown for a cell include those of its panel without comparison.
@@ -319,7 +319,7 @@ def _read_ahead(resolved: ResolvedView) -> None:
         for head in range(resolved.run.trace.spec.heads):
             present_head_overview(resolved, name, head, {})
     if pinned and pinned.fold:
-        resolved.run.trace.displayed_stage(pinned.stage, resolved.view.lens, pinned.fold)
+        resolved.run.trace.displayed_tensor(pinned.stage, resolved.view.lens, pinned.fold)
 
 
 PANEL = PanelSpec(

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.session.token_selection import TokenRole
-from visualizer.session.zoom_ranges import row_role
+from visualizer.session.zoom_ranges import row_token_role
 
 if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell, ParameterCell
@@ -47,20 +47,24 @@ class CellCursor(Struct, frozen=True):
 
 def present_cursor(resolved: ResolvedView) -> CellCursor:
     """Return the cursor of the hovered cell, or else of the pinned cell."""
-    cursor = cursor_on(resolved, resolved.hovered_when_reached, resolved.pinned_when_reached)
+    cursor = create_cursor_on_cell(
+        resolved, resolved.reached_hovered_cell, resolved.reached_pinned_cell
+    )
     return replace(cursor, pinned_parameter=resolved.view.pinned_parameter)
 
 
-def cursor_on(resolved: ResolvedView, hovered: Cell | None, pinned: Cell | None) -> CellCursor:
+def create_cursor_on_cell(
+    resolved: ResolvedView, hovered: Cell | None, pinned: Cell | None
+) -> CellCursor:
     """Return the cursor of the hovered or else the pinned cell; the cell must exist in this run."""
     cell, tokens_chosen = hovered or pinned, resolved.view.tokens
-    count = resolved.run.trace.sides[tokens_chosen.role is TokenRole.KEY]
-    chosen = tokens_chosen.trim_to(count)
+    count = resolved.run.trace.query_key_counts[tokens_chosen.role is TokenRole.KEY]
+    chosen = tokens_chosen.tokens_below(count)
     if cell is None:
         return _with_selected_tokens(CellCursor(), tokens_chosen.role, chosen)
     stage = resolved.run.trace.stage(cell.stage)
     place = dict(zip(stage.dims[-len(cell.place) :], cell.place, strict=True))
-    tokens = {row_role(stage.name): place["token"]} if "token" in place else place
+    tokens = {row_token_role(stage.name): place["token"]} if "token" in place else place
     column = None if stage.dims[-1] == "key" else (stage.name, cell.place[-1])
     cursor = CellCursor(hovered, pinned, tokens.get("query"), tokens.get("key"), column)
     return _with_selected_tokens(cursor, tokens_chosen.role, chosen)

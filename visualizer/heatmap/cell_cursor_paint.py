@@ -11,8 +11,8 @@ from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPen
 
 from visualizer.heatmap import panel_margins_paint
 from visualizer.heatmap.cell_lookup import shows_cell
-from visualizer.session.token_selection import group_adjacent
-from visualizer.session.zoom_ranges import row_role
+from visualizer.session.token_selection import group_adjacent_tokens
+from visualizer.session.zoom_ranges import row_token_role
 from visualizer.widgets.fonts import font_metrics, scaled_font
 
 if TYPE_CHECKING:
@@ -33,24 +33,24 @@ def paint_cursor(painter: QPainter, slot: PanelSlot, cursor: CellCursor, theme: 
     if heatmap.is_unlinked:
         return
     _paint_selected_tokens(painter, slot, cursor, theme)
-    row = cursor.key if row_role(heatmap.stage) == "key" else cursor.query
+    row = cursor.key if row_token_role(heatmap.stage) == "key" else cursor.query
     column = _highlighted_column(heatmap, cursor)
     if row is not None and row in heatmap.rows.visible_range:
-        band = slot.cell(row, 0)
+        band = slot.cell_area(row, 0)
         paint_frame(
             painter, QRectF(cells.left(), band.top(), cells.width(), band.height()), 1, theme
         )
         if slot.has_row_labels:
             highlight_row_label(painter, slot, row, theme)
     if column is not None and column in heatmap.columns.visible_range:
-        band = slot.cell(0, column)
+        band = slot.cell_area(0, column)
         paint_frame(
             painter, QRectF(band.left(), cells.top(), band.width(), cells.height()), 1, theme
         )
         highlight_column_label(painter, slot, column, theme)
     for cell, width in ((cursor.hovered, 1.5), (cursor.pinned, 3)):
         if cell and is_cell_visible(heatmap, cell):
-            place = slot.cell(*cell.place[-2:]).adjusted(-0.5, -0.5, 0.5, 0.5)
+            place = slot.cell_area(*cell.place[-2:]).adjusted(-0.5, -0.5, 0.5, 0.5)
             paint_frame(painter, place, width, theme)
 
 
@@ -61,7 +61,7 @@ def _paint_selected_tokens(
     if not cursor.queries and not cursor.keys:
         return
     heatmap, cells = slot.heatmap, slot.cells
-    rows = cursor.keys if row_role(heatmap.stage) == "key" else cursor.queries
+    rows = cursor.keys if row_token_role(heatmap.stage) == "key" else cursor.queries
     columns = cursor.keys if heatmap.columns.name == "key" else frozenset[int]()
     bands = []
     for top, bottom in _token_bands(rows, heatmap.rows, slot.cell_height):
@@ -72,10 +72,10 @@ def _paint_selected_tokens(
     for ink, thickness in ((theme.paper, 3.5), (theme.accent, 1.5)):
         painter.setPen(QPen(QColor(ink), thickness))
         painter.drawRects(bands)
-    lit_row = cursor.key if row_role(heatmap.stage) == "key" else cursor.query
+    lit_row = cursor.key if row_token_role(heatmap.stage) == "key" else cursor.query
     rows, columns = (
-        _labelled_tokens(rows, heatmap.rows.visible_range),
-        _labelled_tokens(columns, heatmap.columns.visible_range),
+        _tokens_to_label(rows, heatmap.rows.visible_range),
+        _tokens_to_label(columns, heatmap.columns.visible_range),
     )
     if slot.has_row_labels:
         for row in _drop_touching_labels(rows, lit_row, slot.cell_height / heatmap.rows.block):
@@ -90,19 +90,19 @@ def _token_bands(
     tokens: frozenset[int], axis: HeatmapAxis, pitch: float
 ) -> list[tuple[float, float]]:
     """Return the edges of the cells that contain tokens, merged into bands if they touch."""
-    drawn = _drawn_cells(tokens, axis.visible_range, axis.block)
+    drawn = _cell_ranges_of_tokens(tokens, axis.visible_range, axis.block)
     return [(cells.start * pitch, cells.stop * pitch) for cells in drawn]
 
 
 @lru_cache(maxsize=16)
-def _drawn_cells(tokens: frozenset[int], seen: range, block: int) -> tuple[range, ...]:
+def _cell_ranges_of_tokens(tokens: frozenset[int], seen: range, block: int) -> tuple[range, ...]:
     """Return the drawn cells that contain tokens; cached, because there may be many tokens."""
     start = seen.start
-    return group_adjacent({(token - start) // block for token in tokens if token in seen})
+    return group_adjacent_tokens({(token - start) // block for token in tokens if token in seen})
 
 
 @lru_cache(maxsize=16)
-def _labelled_tokens(tokens: frozenset[int], seen: range) -> frozenset[int]:
+def _tokens_to_label(tokens: frozenset[int], seen: range) -> frozenset[int]:
     """Return the visible tokens, or none if there are too many to label any."""
     found = [*islice((token for token in tokens if token in seen), MAX_LABELS + 1)]
     return frozenset(found if len(found) <= MAX_LABELS else ())
@@ -156,8 +156,8 @@ def paint_frame(
 def highlight_row_label(painter: QPainter, slot: PanelSlot, row: int, theme: Theme) -> None:
     """Draw a row's label in the accent colour, over labels that it would touch."""
     lit = panel_margins_paint.row_label_box(slot, row)
-    size = panel_margins_paint.label_size(slot.heatmap.rows, slot.cell_height)
-    line = panel_margins_paint.label_room(slot.heatmap.rows, slot.cell_height)
+    size = panel_margins_paint.label_font_size(slot.heatmap.rows, slot.cell_height)
+    line = panel_margins_paint.space_per_label(slot.heatmap.rows, slot.cell_height)
     shown = panel_margins_paint.visible_labels(slot.heatmap.rows, slot.cell_height)
     for at in _neighbouring_labels(slot.heatmap.rows, shown, row, slot.cell_height, line):
         # Otherwise, the other label would protrude from under the highlighted one.
@@ -180,8 +180,8 @@ def highlight_column_label(painter: QPainter, slot: PanelSlot, column: int, them
         return
     axis = slot.heatmap.columns
     upright = panel_margins_paint.are_labels_vertical(slot)
-    size = panel_margins_paint.label_size(axis, slot.cell_width)
-    around = panel_margins_paint.label_room(axis, slot.cell_width) if axis.is_token else 24
+    size = panel_margins_paint.label_font_size(axis, slot.cell_width)
+    around = panel_margins_paint.space_per_label(axis, slot.cell_width) if axis.is_token else 24
     if panel_margins_paint.shows_positions(axis, slot.cell_width):
         around = panel_margins_paint.column_label_width(axis, slot.cell_width)
     lit = _column_label_box(slot, column, around)
@@ -199,12 +199,14 @@ def _neighbouring_labels(
     axis: HeatmapAxis, shown: list[tuple[int, str]], lit: int, pitch: float, room: float
 ) -> list[int]:
     """Return the other visible labels within `room` pixels of a highlighted label."""
-    here = axis.cell(lit)
-    return [at for at, _ in shown if at != lit and abs(axis.cell(at) - here) * pitch < room]
+    here = axis.cell_index_of(lit)
+    return [
+        at for at, _ in shown if at != lit and abs(axis.cell_index_of(at) - here) * pitch < room
+    ]
 
 
 def _column_label_box(slot: PanelSlot, column: int, around: float) -> QRectF:
-    band = slot.cell(0, column)
+    band = slot.cell_area(0, column)
     width = max(band.width(), around)
     left = band.center().x() - width / 2
     height = slot.column_labels_height

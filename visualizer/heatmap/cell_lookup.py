@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec.structs import replace
 
-from visualizer.attention.masks import MaskingSpec, any_allowed_in_blocks
+from visualizer.attention.masks import MaskingSpec, blocks_with_allowed_cells
 from visualizer.heatmap.board import Board
 from visualizer.session.cell_address import Cell
-from visualizer.session.comparison import find_tensor
+from visualizer.session.comparison import find_tensor_of_cell
 
 if TYPE_CHECKING:
     from visualizer.attention.cached_tensor import CachedTensor
@@ -53,7 +53,7 @@ def source_cell(
     """Return the cell from which a stage's factor was read, or None for parameters and inputs."""
     if factor.name not in trace or factor.name == stage:
         return None
-    source, count = factor.source(term), len(trace.axes)
+    source, count = factor.source_index(term), len(trace.axes)
     layer = trace.axis_position("layer", source[:count])
     is_other = layer != trace.axis_position("layer", leading)
     return Cell(factor.name, source[count:], layer=layer if is_other else None)
@@ -64,22 +64,22 @@ def displayed_cell(resolved: ResolvedView, board: Board, cell: Cell) -> Cell:
     heatmap = panel_of_cell(board, cell)
     if heatmap is None or not heatmap.is_pooled:
         return cell
-    return largest_in_block(resolved, cell, (heatmap.rows.block, heatmap.columns.block))
+    return largest_cell_in_block(resolved, cell, (heatmap.rows.block, heatmap.columns.block))
 
 
-def largest_in_block(resolved: ResolvedView, cell: Cell, blocks: tuple[int, int]) -> Cell:
+def largest_cell_in_block(resolved: ResolvedView, cell: Cell, blocks: tuple[int, int]) -> Cell:
     """Return the cell with the largest magnitude in the block around a cell."""
     top, left = (at // block * block for at, block in zip(cell.place[-2:], blocks, strict=True))
     block = (slice(top, top + blocks[0]), slice(left, left + blocks[1]))
-    tensor, index = find_tensor(resolved, cell)
+    tensor, index = find_tensor_of_cell(resolved, cell)
     if tensor.is_blockwise:
-        return _largest_drawn(tensor, index, cell, blocks, (top, left))
+        return _largest_drawn_cell(tensor, index, cell, blocks, (top, left))
     numbers = tensor.read((*index, *block))
     down, right = divmod(index_of_largest(numbers), numbers.shape[1])
     return replace(cell, place=(*cell.place[:-2], top + down, left + right))
 
 
-def _largest_drawn(
+def _largest_drawn_cell(
     tensor: CachedTensor,
     index: tuple[int, ...],
     cell: Cell,
@@ -131,7 +131,7 @@ def masked_cells(
         The number of queries and the number of keys.
     """
     return np.ascontiguousarray(
-        ~any_allowed_in_blocks(masking, sides, text, extent.blocks, extent.cells)
+        ~blocks_with_allowed_cells(masking, sides, text, extent.blocks, extent.drawn_slices)
     )
 
 
@@ -163,15 +163,17 @@ def move_cursor(
         column = 0 if right > 0 else -1
     if not (0 <= across < len(board.columns) and 0 <= along < len(board.columns[across])):
         return cell
-    return _cell_at(board.columns[across][along], row, column)
+    return _first_cell_of_block(board.columns[across][along], row, column)
 
 
 def _first_visible_cell(heatmap: Heatmap) -> Cell:
     """Return the first visible cell of a panel."""
-    return _cell_at(heatmap, heatmap.rows.visible_range[0], heatmap.columns.visible_range[0])
+    return _first_cell_of_block(
+        heatmap, heatmap.rows.visible_range[0], heatmap.columns.visible_range[0]
+    )
 
 
-def _cell_at(heatmap: Heatmap, row: int, column: int) -> Cell:
+def _first_cell_of_block(heatmap: Heatmap, row: int, column: int) -> Cell:
     """Return the first cell of a drawn cell's block; −1 is the last row or column."""
     rows, columns = heatmap.rows, heatmap.columns
     row %= len(rows.labels)

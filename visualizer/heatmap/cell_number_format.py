@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.format import format_number
-from visualizer.heatmap.panel_colour_scale import is_on_scale
+from visualizer.heatmap.panel_colour_scale import on_scale_mask
 from visualizer.widgets.fonts import font_metrics, text_scale
 
 if TYPE_CHECKING:
@@ -106,9 +106,9 @@ def cell_number_format(
     width, height : float
         Size of the smallest cell.
     """
-    narrowest = _measure_width(CellNumberFormat(0), 100) * SMALLEST_PX + 2 * NUMBER_MARGIN_PX
+    narrowest = _measure_number_width(CellNumberFormat(0), 100) * SMALLEST_PX + 2 * NUMBER_MARGIN_PX
     is_pooled = any(one.is_pooled for one in panels)
-    found = None if is_pooled or width < narrowest else number_range(panels)
+    found = None if is_pooled or width < narrowest else find_number_range(panels)
     if found is None:
         return None
     formats = list(_candidate_formats(found))
@@ -116,15 +116,15 @@ def cell_number_format(
     preferred_px = round(SMALLEST_PX * text_scale())
     for smallest_px, candidates in ((preferred_px, formats), (SMALLEST_PX, formats[::-1])):
         for one in candidates:
-            widest = _measure_widest(one, found)
-            if fitting := _fit_to_cell(one, widest, smallest_px, width, height):
+            widest = _measure_widest_number(one, found)
+            if fitting := _fit_format_to_cell(one, widest, smallest_px, width, height):
                 return fitting
     return None
 
 
-def number_range(panels: Sequence[Heatmap]) -> NumberRange | None:
+def find_number_range(panels: Sequence[Heatmap]) -> NumberRange | None:
     """Return the range of the numbers in panels, or None if there are none."""
-    numbers = [one.values[is_on_scale(one.values, one.marks)] for one in panels]
+    numbers = [one.values[on_scale_mask(one.values, one.cell_masks)] for one in panels]
     written = np.concatenate(numbers)
     if not written.size:
         return None
@@ -148,26 +148,26 @@ def _candidate_formats(found: NumberRange) -> Iterator[CellNumberFormat]:
         yield CellNumberFormat(2, omits_leading_zero=True)
 
 
-def _measure_widest(one: CellNumberFormat, found: NumberRange) -> float:
+def _measure_widest_number(one: CellNumberFormat, found: NumberRange) -> float:
     """Measure the widest number, including its minus sign if it has one."""
     written = [found.low, found.high]
     if one.has_one_figure:
-        return _measure_width(one, math.copysign(MIN_DISPLAYED_VALUE, found.low))
+        return _measure_number_width(one, math.copysign(MIN_DISPLAYED_VALUE, found.low))
     if one.decimals == MAX_DECIMALS:
         # Larger numbers have an exponent, and may be shorter than numbers without an exponent.
         written = [max(-MAX_PLAIN_VALUE, min(end, MAX_PLAIN_VALUE)) for end in written]
         if found.has_exponents:
             written.append(math.copysign(1e-7, found.low))
-    return max(_measure_width(one, value) for value in written)
+    return max(_measure_number_width(one, value) for value in written)
 
 
-def _measure_width(one: CellNumberFormat, value: float) -> float:
+def _measure_number_width(one: CellNumberFormat, value: float) -> float:
     """Return the width of a number in a font with a size of one pixel."""
     measured_px = round(MEASURING_FONT_PX * text_scale())
     return font_metrics(MEASURING_FONT_PX).horizontalAdvance(one.format_value(value)) / measured_px
 
 
-def _fit_to_cell(
+def _fit_format_to_cell(
     one: CellNumberFormat, widest: float, smallest: int, width: float, height: float
 ) -> CellNumberFormat | None:
     """Return the format with the font size that fits the cells, or None if no size fits.

@@ -47,18 +47,20 @@ def paint_cells(
         Colour index of each cell, uint8 [row, column].
     """
     if not is_vector_painter(painter):
-        painter.drawImage(area, colour_mapping.colour_image(indices, map_name, theme))
+        painter.drawImage(area, colour_mapping.create_colour_image(indices, map_name, theme))
         return
     rows, columns = indices.shape
     times = [max(1, MIN_IMAGE_SIDE_PX // side) if side > 1 else 1 for side in (rows, columns)]
     enlarged = indices.repeat(times[0], axis=0).repeat(times[1], axis=1)
     # Also drawn under shapes, so that no background shows between adjacent shapes.
-    painter.drawImage(area, colour_mapping.indexed_image(enlarged, map_name, theme))
+    painter.drawImage(area, colour_mapping.create_indexed_image(enlarged, map_name, theme))
     if indices.size <= MAX_VECTOR_CELLS:
-        _paint_shapes(painter, area, indices, colour_mapping.colour_table(map_name, theme))
+        _paint_vector_cells(painter, area, indices, colour_mapping.colour_table(map_name, theme))
 
 
-def _paint_shapes(painter: QPainter, area: QRectF, indices: np.ndarray, table: np.ndarray) -> None:
+def _paint_vector_cells(
+    painter: QPainter, area: QRectF, indices: np.ndarray, table: np.ndarray
+) -> None:
     rows, columns = indices.shape
     width, height = area.width() / columns, area.height() / rows
     painter.setPen(Qt.PenStyle.NoPen)

@@ -48,7 +48,7 @@ class CellTable(QAbstractScrollArea):
         """Return the cell at a point of the viewport, or None."""
         raise NotImplementedError
 
-    def _box_of(self, cell: Any) -> QRect:
+    def _cell_rect(self, cell: Any) -> QRect:
         """Return the rectangle of a cell in the viewport."""
         raise NotImplementedError
 
@@ -75,25 +75,25 @@ class CellTable(QAbstractScrollArea):
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
-        self._announce_cell()
+        self._emit_cell_description()
         self.viewport().update()
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
-        self._announce_cell()
+        self._emit_cell_description()
         self.viewport().update()
 
     def _set_hovered(self, cell: object) -> None:
         if cell != self._hovered:
             before, self._hovered = self._hovered, cell
-            self._announce_cell()
+            self._emit_cell_description()
             edge = math.ceil(self._theme.stroke) + 1  # of the frame
             for changed in (before, cell):
                 if changed is not None:
-                    box = self._box_of(changed)
+                    box = self._cell_rect(changed)
                     self.viewport().update(box.adjusted(-edge, -edge, edge, edge))
 
-    def _announce_cell(self) -> None:
+    def _emit_cell_description(self) -> None:
         is_asked = self._hovered is not None or self.hasFocus()
         cell = self._focused if self._hovered is None else self._hovered
         words = self._describe_cell(cell) if is_asked else ""
@@ -104,7 +104,7 @@ class CellTable(QAbstractScrollArea):
     def _focus_cell(self, cell: Any, left: float, top: float) -> None:
         """Move the keyboard focus to a cell, and scroll it into view."""
         self._focused = cell
-        box, view = self._box_of(cell), self.viewport().size()
+        box, view = self._cell_rect(cell), self.viewport().size()
         for bar, start, end, least, most in (
             (self.verticalScrollBar(), box.top(), box.bottom(), top, view.height()),
             (self.horizontalScrollBar(), box.left(), box.right(), left, view.width()),
@@ -113,5 +113,5 @@ class CellTable(QAbstractScrollArea):
                 bar.setValue(bar.value() + round(start - least))
             elif end > most:
                 bar.setValue(bar.value() + round(end - most))
-        self._announce_cell()
+        self._emit_cell_description()
         self.viewport().update()

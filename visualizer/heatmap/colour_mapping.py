@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from PySide6.QtGui import QColor, QImage
 
-from visualizer.heatmap.panel_colour_scale import is_on_scale
+from visualizer.heatmap.panel_colour_scale import on_scale_mask
 from visualizer.resources import resource_path
 from visualizer.session.view_options import ColourCurve, ColourLimits, ColourMapKind
 
@@ -42,11 +42,13 @@ def _load_colour_maps() -> dict[tuple[str, bool], np.ndarray]:
         for background, is_dark in (("light", False), ("dark", True)):
             variant = variants[background]
             is_other = isinstance(variant, str)
-            maps[name, is_dark] = maps[variant, is_dark] if is_other else _join_stops(variant)
+            maps[name, is_dark] = (
+                maps[variant, is_dark] if is_other else _interpolate_colours(variant)
+            )
     return {key: 0xFF000000 | colours for key, colours in maps.items()}
 
 
-def _join_stops(stops: list[str]) -> np.ndarray:
+def _interpolate_colours(stops: list[str]) -> np.ndarray:
     """Interpolate linearly between colours in sRGB."""
     places = np.linspace(0, len(stops) - 1, TABLE_SIZE)
     words = np.zeros(TABLE_SIZE, dtype=np.uint32)
@@ -69,7 +71,7 @@ def colour_table(name: str, theme: Theme) -> np.ndarray:
 
 
 @cache
-def needs_dark_text(name: str, theme: Theme) -> np.ndarray:
+def dark_text_mask(name: str, theme: Theme) -> np.ndarray:
     """Return, for each of the 256 colours, whether it needs dark text."""
     words = colour_table(name, theme)
     channels = np.stack([words >> 16 & 255, words >> 8 & 255, words & 255]) / 255
@@ -134,7 +136,7 @@ def _log_positions(
 def _rank_positions(heatmap: Heatmap) -> np.ndarray:
     """Return the quantile of each value within its panel or its own range; ties count half."""
     sizes = np.abs(heatmap.values) if heatmap.colour.is_signed else heatmap.values
-    counts = is_on_scale(sizes, heatmap.marks)
+    counts = on_scale_mask(sizes, heatmap.cell_masks)
     if heatmap.ends is None:
         return _rank_among(sizes, sizes[counts])
     if heatmap.ends.shape != (len(sizes), 1):  # transposed: a range per column
@@ -158,7 +160,7 @@ def _rank_among(sizes: np.ndarray, among: np.ndarray) -> np.ndarray:
     return np.where(np.isnan(sizes), np.nan, places / (2 * len(edges)))
 
 
-def colour_image(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
+def create_colour_image(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
     """Create an image with one pixel per cell."""
     words = np.ascontiguousarray(colour_table(map_name, theme)[indices])
     rows, columns = words.shape
@@ -166,7 +168,7 @@ def colour_image(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
     return made.copy()  # the buffer is freed with this function
 
 
-def indexed_image(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
+def create_indexed_image(indices: np.ndarray, map_name: str, theme: Theme) -> QImage:
     """Create an indexed image with one pixel per cell, which makes files four times smaller."""
     rows, columns = indices.shape
     words = np.ascontiguousarray(indices)

@@ -46,7 +46,7 @@ SHARE_ROUNDING_TOLERANCE = 1e-3
 """Maximum relative amount by which rounding to 16 bits may raise a share of 1 above 1."""
 
 
-class RangeSample(Struct, frozen=True, eq=False):
+class ColourRangeSample(Struct, frozen=True, eq=False):
     """The cells that determine a range.
 
     Parameters
@@ -64,7 +64,7 @@ class RangeSample(Struct, frozen=True, eq=False):
     largest: float
 
 
-class AutomaticRange(Struct, frozen=True):
+class AutomaticColourRange(Struct, frozen=True):
     """The magnitude at the end of a scale, and whether any number exceeds it."""
 
     end: float
@@ -76,13 +76,13 @@ class AutomaticRange(Struct, frozen=True):
         return end + "+" * self.is_exceeded
 
 
-def automatic_range(
+def find_cached_range(
     shown: Sequence[tuple[Trace | None, CachedTensor]],
     leadings: Sequence[LeadingIndex],
     stage: str = "",
     is_share: bool = False,
     smallest: float = 0.0,
-) -> AutomaticRange:
+) -> AutomaticColourRange:
     """Return the common range of tensors, and cache it with the first of them.
 
     Parameters
@@ -95,7 +95,7 @@ def automatic_range(
         The stage of weights with the mask that determines which cells count; by default, all cells
         count.
     is_share, smallest : bool and float
-        As for `find_range`.
+        As for `find_range_of_samples`.
     """
     samples = tuple(
         _sample_tensor(tensor, leading, trace if stage else None, stage)
@@ -103,15 +103,15 @@ def automatic_range(
         for leading in leadings
     )
     key = ("automatic range", samples, is_share, smallest)
-    found: AutomaticRange = shown[0][1].cached_result(
-        key, lambda: find_range(samples, is_share, smallest)
+    found: AutomaticColourRange = shown[0][1].cached_result(
+        key, lambda: find_range_of_samples(samples, is_share, smallest)
     )
     return found
 
 
-def find_range(
-    samples: Sequence[RangeSample], is_share: bool = False, smallest: float = 0.0
-) -> AutomaticRange:
+def find_range_of_samples(
+    samples: Sequence[ColourRangeSample], is_share: bool = False, smallest: float = 0.0
+) -> AutomaticColourRange:
     """Return the common range of all samples.
 
     For weights, the range ends at the smallest of `WEIGHT_ENDS` that at most 10 % of all allowed
@@ -138,7 +138,7 @@ def find_range(
     if not end and sizes.size:
         end = float(np.percentile(sizes, PERCENTILE))
     end = end or largest or 1.0
-    return AutomaticRange(end, largest > end_with_tolerance(end))
+    return AutomaticColourRange(end, largest > end_with_tolerance(end))
 
 
 def _is_rarely_exceeded(sizes: np.ndarray, has_many_keys: np.ndarray, end: float) -> bool:
@@ -157,7 +157,7 @@ def end_with_tolerance(end: float) -> float:
 
 def _sample_tensor(
     tensor: CachedTensor, leading: LeadingIndex, trace: Trace | None, stage: str
-) -> RangeSample:
+) -> ColourRangeSample:
     """Sample all heads of a tensor in one layer and text.
 
     A layer with more than `MAX_SAMPLED_CELLS` is estimated from evenly spaced rows, whether its
@@ -165,9 +165,9 @@ def _sample_tensor(
     estimated from the rows of the coarse preview, in which a block of columns counts as its largest
     magnitude. Neither estimate depends on the drawn part, so colours do not change during drawing.
     """
-    masking = (MaskingSpec.of(trace.spec_at(leading), stage), trace.cut) if trace else None
+    masking = (MaskingSpec.from_spec(trace.spec_at(leading), stage), trace.cut) if trace else None
 
-    def sample() -> RangeSample:
+    def sample() -> ColourRangeSample:
         heads = tensor.shape[len(leading) : -2]
         most_rows = _max_sampled_rows(math.prod(heads), tensor.shape[-1])
         if tensor.is_blockwise:  # even a short row is computed from all keys
@@ -176,19 +176,19 @@ def _sample_tensor(
         has_own_cells = tensor.is_blockwise or (trace is not None and trace.cut)
         found = []
         for head in np.ndindex(heads) if has_own_cells else [()]:
-            rows, block, values = tensor.sample_matrices((*leading, *head), most_rows)
+            rows, block, values = tensor.sample_evenly_spaced_rows((*leading, *head), most_rows)
             at = head[0] if head else None
-            allowed = trace.allowed(stage, leading, at, rows) if trace else None
+            allowed = trace.allowed_mask(stage, leading, at, rows) if trace else None
             is_part = len(rows) < tensor.shape[-2] and not tensor.is_blockwise
             largest = tensor.row_magnitudes((*leading, *head)).max() if is_part else 0.0
             found.append(sample_cells(values, allowed, block, float(largest)))
         return join_samples(found)
 
-    made: RangeSample = tensor.cached_result(("range sample", leading, masking), sample)
+    made: ColourRangeSample = tensor.cached_result(("range sample", leading, masking), sample)
     return made
 
 
-def sample_heads(weights: np.ndarray, allowed: np.ndarray) -> RangeSample:
+def sample_layer_weights(weights: np.ndarray, allowed: np.ndarray) -> ColourRangeSample:
     """Sample the weights of a layer, [head, query, key], in the same rows as for a tensor.
 
     Parameters
@@ -208,7 +208,7 @@ def _max_sampled_rows(matrices: int, columns: int) -> int:
 
 def sample_cells(
     values: np.ndarray, allowed: np.ndarray | None = None, block: int = 1, largest: float = 0.0
-) -> RangeSample:
+) -> ColourRangeSample:
     """Sample rows of one or more matrices with the same mask.
 
     Parameters
@@ -229,12 +229,14 @@ def sample_cells(
         starts = np.arange(0, allowed.shape[-1], block)
         counts &= allowed if block == 1 else np.logical_or.reduceat(allowed, starts, axis=-1)
     sizes = np.abs(values[counts])
-    return RangeSample(sizes, has_many_keys[counts], max(largest, float(sizes.max(initial=0))))
+    return ColourRangeSample(
+        sizes, has_many_keys[counts], max(largest, float(sizes.max(initial=0)))
+    )
 
 
-def join_samples(samples: Sequence[RangeSample]) -> RangeSample:
+def join_samples(samples: Sequence[ColourRangeSample]) -> ColourRangeSample:
     """Join the samples of the matrices of a layer."""
-    return RangeSample(
+    return ColourRangeSample(
         np.concatenate([sample.sizes for sample in samples]),
         np.concatenate([sample.has_many_keys for sample in samples]),
         max(sample.largest for sample in samples),

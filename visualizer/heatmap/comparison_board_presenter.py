@@ -17,18 +17,18 @@ from visualizer.heatmap.board import Board
 from visualizer.heatmap.cell_lookup import any_in_blocks
 from visualizer.heatmap.panel_colour_scale import choose_difference_scale
 from visualizer.heatmap.panel_presenter import PanelSource, present_minimap
-from visualizer.session.cell_address import ComparedSide
+from visualizer.session.cell_address import ComparisonSide
 from visualizer.session.comparison import (
     ROUNDING_TOLERANCE,
     difference_tensor,
+    dropout_mean_tensor,
+    find_largest_difference,
     format_signed,
-    largest_change,
     max_magnitude,
-    mean_tensor,
     mismatch_reason,
 )
 from visualizer.session.comparison_state import ComparisonKind
-from visualizer.session.dropout_samples import drawable_samples
+from visualizer.session.dropout_samples import drawable_sample_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from visualizer.session.comparison_state import Comparison
     from visualizer.session.resolved_view import ResolvedView
 
-SIDE_LETTERS = {ComparedSide.A: "A", ComparedSide.B: "B"}
+SIDE_LETTERS = {ComparisonSide.A: "A", ComparisonSide.B: "B"}
 HeadOrAggregate = tuple["int | None", "HeadAggregate | None"]
 
 
@@ -61,18 +61,18 @@ class ComparedSidePanelSource(PanelSource):
         resolved: ResolvedView,
         stage: Stage,
         head_or_aggregate: HeadOrAggregate,
-        part: ComparedSide,
+        part: ComparisonSide,
         other: Run | None,
     ) -> None:
         super().__init__(resolved, stage, *head_or_aggregate)
         self.part, self.title = part, f"{stage.title} {SIDE_LETTERS[part]}"
-        self.is_unlinked = other is None and part is ComparedSide.A
+        self.is_unlinked = other is None and part is ComparisonSide.A
         if other:
-            tensor = other.trace.displayed_stage(stage.name, self.requested_transform, self.by)
+            tensor = other.trace.displayed_tensor(stage.name, self.requested_transform, self.by)
             self.beside = ((other.trace, tensor),)
 
 
-class HeadPanelSource(PanelSource):
+class ComparedHeadPanelSource(PanelSource):
     """Builds the panels of a head next to another head, on a shared colour scale."""
 
     def __init__(self, resolved: ResolvedView, stage: Stage, head: int, other: int) -> None:
@@ -95,10 +95,10 @@ class DropoutSamplePanelSource(PanelSource):
         self, resolved: ResolvedView, stage: Stage, head: int, comparison: Comparison, title: str
     ) -> None:
         super().__init__(resolved, stage, head, None, lens=WeightTransform.PLAIN)
-        run, mean = self.run, mean_tensor(self.run, comparison)
+        run, mean = self.run, dropout_mean_tensor(self.run, comparison)
         names = (Role.WEIGHTS, Role.DROPPED)
         self.title = title
-        shown = (*(run.trace.cached_stage(name) for name in names), mean)
+        shown = (*(run.trace.cached_stage_tensor(name) for name in names), mean)
         self.beside = tuple((run.trace, tensor) for tensor in shown)
         self.linked_panels = _linked_panels(stage, head, tuple(map(run.trace.stage, names)))
 
@@ -106,25 +106,25 @@ class DropoutSamplePanelSource(PanelSource):
         return None  # they do not fit next to four panels per row
 
 
-class SampleMeanPanelSource(DropoutSamplePanelSource):
+class DropoutSampleMeanPanelSource(DropoutSamplePanelSource):
     """Builds the panels of the mean of dropout samples."""
 
-    part = ComparedSide.MEAN
+    part = ComparisonSide.MEAN
 
     def __init__(
         self, resolved: ResolvedView, stage: Stage, head: int, comparison: Comparison, title: str
     ) -> None:
         super().__init__(resolved, stage, head, comparison, title)
-        self.tensor = mean_tensor(self.run, comparison)
+        self.tensor = dropout_mean_tensor(self.run, comparison)
 
-    def _before_dropout(self) -> CachedTensor | None:
+    def _tensor_before_dropout(self) -> CachedTensor | None:
         return None
 
 
 class DifferencePanelSource(PanelSource):
     """Builds the panels of a difference, on a scale centred at 0."""
 
-    part = ComparedSide.CHANGE
+    part = ComparisonSide.CHANGE
 
     def __init__(
         self,
@@ -143,12 +143,12 @@ class DifferencePanelSource(PanelSource):
         self.tensor, before = difference_tensor(resolved, stage.name, self.by)
         if comparison.against is ComparisonKind.HEAD:
             self.index = before
-            self.drawn_index = (*before, *self.extent.cells)
+            self.drawn_index = (*before, *self.extent.drawn_slices)
             self.linked_panels = _linked_panels(stage, self.head, comparison.heads)
         elif is_sampled:
             self.linked_panels = _linked_panels(stage, self.head, (self.trace.stage(Role.WEIGHTS),))
 
-    def _before_dropout(self) -> CachedTensor | None:
+    def _tensor_before_dropout(self) -> CachedTensor | None:
         return None
 
     def _row_sums(self) -> np.ndarray | None:
@@ -167,47 +167,52 @@ class DifferencePanelSource(PanelSource):
 
     def _side_masks(self) -> tuple[np.ndarray, np.ndarray] | None:
         """Return the forbidden cells of A and of B, or None if neither side has any."""
-        kept, where = self.comparison.kept, (self.stage.name, self.leading, self._cut_head)
+        kept, where = (
+            self.comparison.kept,
+            (self.stage.name, self.leading, self._head_with_cut_edges),
+        )
         traces = [run.trace for run in (kept, self.run) if run]
-        if kept is None or not any(trace.is_hatched(*where) for trace in traces):
+        if kept is None or not any(trace.has_forbidden_cells(*where) for trace in traces):
             return None
         forbidden_in_a, forbidden_in_b = (
-            ~any_in_blocks(trace.allowed(*where), *self.extent.blocks)[self.extent.cells]
+            ~any_in_blocks(trace.allowed_mask(*where), *self.extent.blocks)[
+                self.extent.drawn_slices
+            ]
             for trace in traces
         )
         return forbidden_in_a, forbidden_in_b
 
     @property
-    def _cut_head(self) -> int | None:
+    def _head_with_cut_edges(self) -> int | None:
         """The head for which cut edges are shown, or None for aggregated heads."""
         return None if self.by else self.head
 
-    def _add_cut_cells(self, forbidden: np.ndarray | None) -> np.ndarray | None:
+    def _with_cut_cells(self, forbidden: np.ndarray | None) -> np.ndarray | None:
         return forbidden  # included in the masks of both sides
 
     def _shown_masking(self) -> MaskingSpec | None:
         """Return the mask of both sides, cell by cell where it differs."""
-        own = MaskingSpec.of(self.spec, self.stage.name) if self._side_masks() else None
+        own = MaskingSpec.from_spec(self.spec, self.stage.name) if self._side_masks() else None
         return super()._shown_masking() or own
 
     def _forbidden_cells(self, masking: MaskingSpec) -> np.ndarray:
         masks = self._side_masks()
         return super()._forbidden_cells(masking) if masks is None else masks[0] & masks[1]
 
-    def _uneven_cells(self) -> np.ndarray | None:
+    def _one_sided_mask(self) -> np.ndarray | None:
         masks = self._side_masks()
         uneven = None if masks is None else masks[0] ^ masks[1]
         return uneven if uneven is not None and uneven.any() else None
 
     def _hidden_cells(self) -> np.ndarray | None:
         """Return the cells without a difference, such as scores that are −∞ on one side only."""
-        hidden, uneven = super()._hidden_cells(), self._uneven_cells()
+        hidden, uneven = super()._hidden_cells(), self._one_sided_mask()
         return uneven if uneven is not None and not self.stage.is_weights else hidden
 
     def _panel_notes(
         self, colour: ColourScale, values: np.ndarray, marks: tuple[np.ndarray | None, ...]
     ) -> tuple[str, ...]:
-        change = largest_change(self.tensor, self.index, self.size)
+        change = find_largest_difference(self.tensor, self.index, self.size)
         notes = [f"largest: {format_signed(change.value)}" if change else "no difference"]
         masks = self._side_masks()
         if masks:
@@ -239,11 +244,11 @@ def present_comparison_board(resolved: ResolvedView, previous: Board) -> Board:
     assert comparison
     known = previous.panels_by_key
     columns = _COLUMNS[comparison.against](resolved, comparison)
-    made = tuple(tuple(panel.heatmap(known) for panel in column) for column in columns)
+    made = tuple(tuple(panel.build_heatmap(known) for panel in column) for column in columns)
     return Board(made, present_minimap(resolved, known), resolved.zoom)
 
 
-def _kept_run_columns(
+def _run_comparison_columns(
     resolved: ResolvedView, comparison: Comparison
 ) -> Iterator[Sequence[PanelSource]]:
     kept, run, a = comparison.kept, resolved.run, resolved.side_a
@@ -252,11 +257,11 @@ def _kept_run_columns(
         rows = list(resolved.rows_of(stage))
         if not mismatch_reason(kept, run, stage):
             yield [
-                ComparedSidePanelSource(a, stage, head_or_aggregate, ComparedSide.A, run)
+                ComparedSidePanelSource(a, stage, head_or_aggregate, ComparisonSide.A, run)
                 for head_or_aggregate in rows
             ]
             yield [
-                ComparedSidePanelSource(resolved, stage, head_or_aggregate, ComparedSide.B, kept)
+                ComparedSidePanelSource(resolved, stage, head_or_aggregate, ComparisonSide.B, kept)
                 for head_or_aggregate in rows
             ]
             yield [
@@ -267,34 +272,34 @@ def _kept_run_columns(
         if stage.name in kept.trace:
             own = kept.trace.stage(stage.name)
             yield [
-                ComparedSidePanelSource(a, own, head_or_aggregate, ComparedSide.A, None)
+                ComparedSidePanelSource(a, own, head_or_aggregate, ComparisonSide.A, None)
                 for head_or_aggregate in a.rows_of(own)
             ]
         yield [
-            ComparedSidePanelSource(resolved, stage, head_or_aggregate, ComparedSide.B, None)
+            ComparedSidePanelSource(resolved, stage, head_or_aggregate, ComparisonSide.B, None)
             for head_or_aggregate in rows
         ]
 
 
-def _head_columns(
+def _head_comparison_columns(
     resolved: ResolvedView, comparison: Comparison
 ) -> Iterator[Sequence[PanelSource]]:
     one, other = comparison.heads
     title = f"Head {other + 1} − head {one + 1}"
     trace = resolved.run.trace
     with_heads = [stage for stage in resolved.shown_stages if "head" in stage.dims]
-    for stage in with_heads or [trace.stage(trace.attention)]:
-        yield [HeadPanelSource(resolved, stage, one, other)]
-        yield [HeadPanelSource(resolved, stage, other, one)]
+    for stage in with_heads or [trace.stage(trace.attention_stage_name)]:
+        yield [ComparedHeadPanelSource(resolved, stage, one, other)]
+        yield [ComparedHeadPanelSource(resolved, stage, other, one)]
         yield [DifferencePanelSource(resolved, stage, (other, None), comparison, title)]
 
 
-def _sample_columns(
+def _dropout_sample_columns(
     resolved: ResolvedView, comparison: Comparison
 ) -> Iterator[Sequence[PanelSource]]:
     weights, dropped = (resolved.run.trace.stage(name) for name in (Role.WEIGHTS, Role.DROPPED))
     heads = resolved.drawn_heads
-    count = format_count(drawable_samples(resolved.run, comparison.count), "sample")
+    count = format_count(drawable_sample_count(resolved.run, comparison.count), "sample")
     mean, change = f"Mean of {count}", "Mean − weights"
     yield [
         DropoutSamplePanelSource(resolved, weights, head, comparison, "Weights") for head in heads
@@ -303,14 +308,16 @@ def _sample_columns(
         DropoutSamplePanelSource(resolved, dropped, head, comparison, "One sample")
         for head in heads
     ]
-    yield [SampleMeanPanelSource(resolved, dropped, head, comparison, mean) for head in heads]
+    yield [
+        DropoutSampleMeanPanelSource(resolved, dropped, head, comparison, mean) for head in heads
+    ]
     yield [
         DifferencePanelSource(resolved, dropped, (head, None), comparison, change) for head in heads
     ]
 
 
 _COLUMNS = {
-    ComparisonKind.KEPT: _kept_run_columns,
-    ComparisonKind.HEAD: _head_columns,
-    ComparisonKind.SAMPLES: _sample_columns,
+    ComparisonKind.KEPT: _run_comparison_columns,
+    ComparisonKind.HEAD: _head_comparison_columns,
+    ComparisonKind.SAMPLES: _dropout_sample_columns,
 }

@@ -23,10 +23,10 @@ from visualizer.heatmap.cell_cursor_paint import paint_frame
 from visualizer.heatmap.flow_labels_paint import (
     TokenLabel,
     board_labels,
-    key_label_at,
+    create_row_label,
     key_label_slots,
-    paint_label,
-    row_label,
+    label_of_key,
+    paint_token_label,
     row_label_slot,
 )
 from visualizer.widgets.fonts import text_scale
@@ -52,7 +52,7 @@ LETTERS_PX = 1.5
 """Distance between letters and the upper and lower edges of their line."""
 
 
-class ShareRibbon(Struct, frozen=True, eq=False):
+class WeightRibbon(Struct, frozen=True, eq=False):
     """The ribbon from a drawn weight to the value that the weight multiplies.
 
     Parameters
@@ -67,10 +67,10 @@ class ShareRibbon(Struct, frozen=True, eq=False):
 
     @property
     def path(self) -> QPainterPath:
-        return _ribbon(self.start, self.end)
+        return _ribbon_path(self.start, self.end)
 
 
-def _whole_cells(slot: PanelSlot, area: QRectF) -> QRectF:
+def _expand_to_whole_cells(slot: PanelSlot, area: QRectF) -> QRectF:
     """Return the area of the cells that an area within a panel touches."""
     corner, wide, high = slot.cells.topLeft(), slot.cell_width, slot.cell_height
     inner = area.adjusted(0.5, 0.5, -0.5, -0.5).translated(-corner)
@@ -84,7 +84,7 @@ def row_area(slot: PanelSlot, row: int) -> QRectF | None:
     """Return the area of a panel's row, or None if it is not visible."""
     if row not in slot.heatmap.rows.visible_range:
         return None
-    band = slot.cell(row, slot.heatmap.columns.visible_range.start)
+    band = slot.cell_area(row, slot.heatmap.columns.visible_range.start)
     return QRectF(slot.cells.left(), band.top(), slot.cells.width(), band.height())
 
 
@@ -92,16 +92,16 @@ def column_area(slot: PanelSlot, column: int) -> QRectF | None:
     """Return the area of a panel's column, or None if it is not visible."""
     if column not in slot.heatmap.columns.visible_range:
         return None
-    band = slot.cell(slot.heatmap.rows.visible_range.start, column)
+    band = slot.cell_area(slot.heatmap.rows.visible_range.start, column)
     return QRectF(band.left(), slot.cells.top(), band.width(), slot.cells.height())
 
 
-def _visible_cell(slot: PanelSlot, row: int, column: int) -> QRectF | None:
+def _visible_cell_area(slot: PanelSlot, row: int, column: int) -> QRectF | None:
     """Return the area of a panel's cell, or None if it is not visible."""
     heatmap = slot.heatmap
     if row not in heatmap.rows.visible_range or column not in heatmap.columns.visible_range:
         return None
-    return slot.cell(row, column)
+    return slot.cell_area(row, column)
 
 
 class FlowCursor:
@@ -126,12 +126,12 @@ class FlowCursor:
             row = cell.place[-2]
             if column.is_query_key:
                 self.query, self.key = row, cell.place[-1]
-            elif self._row_is_key(self._at):
+            elif self._has_key_rows(self._at):
                 self.key = row
             else:
                 self.query = row
 
-    def _row_is_key(self, at: int) -> bool:
+    def _has_key_rows(self, at: int) -> bool:
         """Return whether the rows of a column are keys, as in the stages of keys and values."""
         states = self._placement.panels.columns[at].states
         return any(column.operand in states for column in self._placement.panels.columns)
@@ -146,7 +146,7 @@ class FlowCursor:
         painter.setClipRegion(self._area_without_numbers(), Qt.ClipOperation.IntersectClip)
         for path, alpha in bands:
             painter.fillPath(path, with_alpha(theme.accent, alpha))
-        for path in self._other_ribbons():
+        for path in self._other_weight_ribbons():
             painter.fillPath(path, with_alpha(theme.quiet, OTHER_RIBBON_ALPHA))
         painter.restore()
         painter.setPen(QPen(with_alpha(theme.accent, CROSSED_ALPHA), 1))
@@ -183,20 +183,20 @@ class FlowCursor:
             for area in areas:
                 shared = area.intersected(slot.cells)
                 if shared.width() > 1 and shared.height() > 1:
-                    yield _whole_cells(slot, shared)
+                    yield _expand_to_whole_cells(slot, shared)
 
     # ------------------------------------------------------------------ areas
 
-    def _slot(self, at: int | None) -> PanelSlot | None:
+    def _slot_of_column(self, at: int | None) -> PanelSlot | None:
         return None if at is None else self._placement.slots[at]
 
-    def _column_of(self, stage: str) -> int | None:
+    def _column_of_stage(self, stage: str) -> int | None:
         columns = self._placement.panels.columns
         return next((at for at, one in enumerate(columns) if stage in one.states), None)
 
     def _row_area(self, at: int | None, row: int | None) -> QRectF | None:
         """Return the area of a row in a column of the board."""
-        slot = self._slot(at)
+        slot = self._slot_of_column(at)
         return None if slot is None or row is None else row_area(slot, row)
 
     def _operand_area(self, at: int | None, along: int | None) -> QRectF | None:
@@ -207,24 +207,24 @@ class FlowCursor:
         is_transposed = self._placement.panels.columns[at].is_operand_transposed
         return column_area(operand, along) if is_transposed else row_area(operand, along)
 
-    def _operand_column(self, at: int) -> QRectF | None:
+    def _operand_column_area(self, at: int) -> QRectF | None:
         """Return the column of the operand (layer weights or values) above the cell."""
         operand = self._placement.operands[at]
         return None if operand is None else column_area(operand, self._cell.place[-1])
 
     def _cell_area(self) -> QRectF | None:
-        return self._area_in(self._at)
+        return self._cell_area_in_column(self._at)
 
-    def _area_in(self, at: int | None) -> QRectF | None:
-        slot, (row, column) = self._slot(at), self._cell.place[-2:]
-        return None if slot is None else _visible_cell(slot, row, column)
+    def _cell_area_in_column(self, at: int | None) -> QRectF | None:
+        slot, (row, column) = self._slot_of_column(at), self._cell.place[-2:]
+        return None if slot is None else _visible_cell_area(slot, row, column)
 
     @property
     def _query_key_columns(self) -> list[int]:
         return [at for at, one in enumerate(self._placement.panels.columns) if one.is_query_key]
 
     @property
-    def _is_pair(self) -> bool:
+    def _is_query_key_cell(self) -> bool:
         return self._at in self._query_key_columns
 
     def _context_column(self) -> int | None:
@@ -238,16 +238,16 @@ class FlowCursor:
     # ------------------------------------------------------------------ frames and ribbons
 
     def _frames(self) -> Iterator[QRectF]:
-        areas = self._pair_frames() if self._is_pair else self._vector_frames()
+        areas = self._query_key_frames() if self._is_query_key_cell else self._vector_frames()
         yield from (area for area in areas if area is not None)
 
-    def _pair_frames(self) -> Iterator[QRectF | None]:
+    def _query_key_frames(self) -> Iterator[QRectF | None]:
         columns = self._placement.panels.columns
         for at in self._query_key_columns:
-            yield self._area_in(at)
+            yield self._cell_area_in_column(at)
             if columns[at].operand:
-                yield self._row_area(self._row_source(at), self.query)
-                yield self._row_area(self._column_of(columns[at].operand), self.key)
+                yield self._row_area(self._first_row_source_column(at), self.query)
+                yield self._row_area(self._column_of_stage(columns[at].operand), self.key)
                 yield self._operand_area(at, self.key)
         context = self._context_column()
         if context is not None:
@@ -257,123 +257,135 @@ class FlowCursor:
     def _vector_frames(self) -> Iterator[QRectF | None]:
         assert self._at is not None
         row = self._cell.place[-2]
-        concat = self._column_of(Role.CONCAT)
+        concat = self._column_of_stage(Role.CONCAT)
         if self._at == concat:
-            yield self._concatenated_area()
+            yield self._concat_source_area()
         else:
-            for at in self._row_sources(self._at):
+            for at in self._row_source_columns(self._at):
                 yield self._row_area(at, row)
-        if concat is not None and self._at in self._row_sources(concat):
-            yield self._area_in_concat(concat)
-        yield self._operand_column(self._at)
-        for at in self._uses_above():
+        if concat is not None and self._at in self._row_source_columns(concat):
+            yield self._concat_copy_area(concat)
+        yield self._operand_column_area(self._at)
+        for at in self._columns_using_cell_stage():
             yield self._operand_area(at, row)
 
-    def _concatenated_area(self) -> QRectF | None:
+    def _concat_source_area(self) -> QRectF | None:
         """Return the number that a cell of Concat copies, or the tab of its head in the back."""
         assert self._at is not None
-        source, panels = self._slot(self._row_source(self._at)), self._placement.panels
+        source, panels = (
+            self._slot_of_column(self._first_row_source_column(self._at)),
+            self._placement.panels,
+        )
         if source is None:
             return None
         head, column = divmod(self._cell.place[-1], len(source.heatmap.columns.labels))
         if head == panels.front or not panels.heads:
-            return _visible_cell(source, self._cell.place[-2], column)
+            return _visible_cell_area(source, self._cell.place[-2], column)
         tabs = (slot for slot in self._placement.thumbnails if slot.heatmap.head == head)
         return next((slot.cells for slot in tabs), None)
 
-    def _area_in_concat(self, concat: int) -> QRectF | None:
+    def _concat_copy_area(self, concat: int) -> QRectF | None:
         """Return the copy in Concat of a number of a head."""
-        slot, own = self._slot(concat), self._slot(self._at)
+        slot, own = self._slot_of_column(concat), self._slot_of_column(self._at)
         if slot is None or own is None or not self._cell.place:
             return None
         head = self._cell.head or 0
         column = head * len(own.heatmap.columns.labels) + self._cell.place[-1]
-        return _visible_cell(slot, self._cell.place[-2], column)
+        return _visible_cell_area(slot, self._cell.place[-2], column)
 
-    def _uses_above(self) -> list[int]:
+    def _columns_using_cell_stage(self) -> list[int]:
         """Return the columns that have the cell's stage as the operand above them."""
         assert self._at is not None
         columns = self._placement.panels.columns
         states = columns[self._at].states
         return [at for at, one in enumerate(columns) if one.operand in states]
 
-    def _row_sources(self, at: int) -> list[int]:
+    def _row_source_columns(self, at: int) -> list[int]:
         """Return the columns whose rows are inputs to the rows of a column."""
         column = self._placement.panels.columns[at]
-        found = [self._column_of(name) for name in column.reads if name != column.operand]
+        found = [self._column_of_stage(name) for name in column.reads if name != column.operand]
         return [one for one in found if one is not None]
 
-    def _row_source(self, at: int) -> int | None:
-        return next(iter(self._row_sources(at)), None)
+    def _first_row_source_column(self, at: int) -> int | None:
+        return next(iter(self._row_source_columns(at)), None)
 
     def _ribbons(self) -> Iterator[tuple[QPainterPath, int]]:
-        yield from self._pair_ribbons() if self._is_pair else self._vector_ribbons()
+        yield from self._query_key_ribbons() if self._is_query_key_cell else self._vector_ribbons()
 
-    def _pair_ribbons(self) -> Iterator[tuple[QPainterPath, int]]:
+    def _query_key_ribbons(self) -> Iterator[tuple[QPainterPath, int]]:
         columns = self._placement.panels.columns
         for at in self._query_key_columns:
-            target, row = self._area_in(at), self._row_area(self._row_source(at), self.query)
+            target, row = (
+                self._cell_area_in_column(at),
+                self._row_area(self._first_row_source_column(at), self.query),
+            )
             if target is None:
                 continue
             if row is not None:
                 yield (
-                    _band(row.right(), target.left(), target.center().y(), target.height()),
+                    _horizontal_band_path(
+                        row.right(), target.left(), target.center().y(), target.height()
+                    ),
                     (BAND_ALPHA),
                 )
             above = self._operand_area(at, self.key)
             if above is not None:
-                yield _down(above, target), BAND_ALPHA
-                key = self._row_area(self._column_of(columns[at].operand), self.key)
+                yield _vertical_band_path(above, target), BAND_ALPHA
+                key = self._row_area(self._column_of_stage(columns[at].operand), self.key)
                 if key is not None:
-                    yield _curve(key, above), BAND_ALPHA
-        yield from ((path, RIBBON_ALPHA) for path, is_own in self._shares() if is_own)
+                    yield _curved_band_path(key, above), BAND_ALPHA
+        yield from ((path, RIBBON_ALPHA) for path, is_own in self._weight_ribbon_paths() if is_own)
 
     def _vector_ribbons(self) -> Iterator[tuple[QPainterPath, int]]:
         assert self._at is not None
         target = self._cell_area()
         if target is None:
             return
-        is_concat = self._at == self._column_of(Role.CONCAT)
-        for at in self._row_sources(self._at):
+        is_concat = self._at == self._column_of_stage(Role.CONCAT)
+        for at in self._row_source_columns(self._at):
             row = self._row_area(at, self._cell.place[-2])
             if is_concat:
-                row = self._concatenated_area()
+                row = self._concat_source_area()
             if row is not None and row.right() < target.left() and row.top() == target.top():
                 yield (
-                    _band(row.right(), target.left(), target.center().y(), target.height()),
+                    _horizontal_band_path(
+                        row.right(), target.left(), target.center().y(), target.height()
+                    ),
                     (BAND_ALPHA),
                 )
-        above = self._operand_column(self._at)
+        above = self._operand_column_area(self._at)
         if above is not None:
-            yield _down(above, target), BAND_ALPHA
+            yield _vertical_band_path(above, target), BAND_ALPHA
         if self._at == self._context_column():
-            yield from ((path, RIBBON_ALPHA) for path, _ in self._shares())
-        for at in self._uses_above():
+            yield from ((path, RIBBON_ALPHA) for path, _ in self._weight_ribbon_paths())
+        for at in self._columns_using_cell_stage():
             row = self._row_area(self._at, self._cell.place[-2])
             use = self._operand_area(at, self._cell.place[-2])
             if row is not None and use is not None:
-                yield _curve(row, use), BAND_ALPHA
+                yield _curved_band_path(row, use), BAND_ALPHA
 
-    def _other_ribbons(self) -> Iterator[QPainterPath]:
-        if self._is_pair:
-            yield from (path for path, is_own in self._shares() if not is_own)
+    def _other_weight_ribbons(self) -> Iterator[QPainterPath]:
+        if self._is_query_key_cell:
+            yield from (path for path, is_own in self._weight_ribbon_paths() if not is_own)
 
-    def _shares(self) -> Iterator[tuple[QPainterPath, bool]]:
+    def _weight_ribbon_paths(self) -> Iterator[tuple[QPainterPath, bool]]:
         """Yield the ribbons from a row of weights, each with whether it belongs to the cell."""
-        for ribbon in self.share_ribbons():
+        for ribbon in self.weight_ribbons():
             yield ribbon.path, self.key in ribbon.keys
 
-    def share_ribbons(self) -> Iterator[ShareRibbon]:
+    def weight_ribbons(self) -> Iterator[WeightRibbon]:
         """Yield the ribbons of a row of weights, which together are as high as the row."""
         context = self._context_column()
         if context is None or self.query is None:
             return
         columns = self._placement.panels.columns
-        source = next((at for at in self._row_sources(context) if columns[at].is_query_key), None)
-        row, slot = self._row_area(source, self.query), self._slot(source)
+        source = next(
+            (at for at in self._row_source_columns(context) if columns[at].is_query_key), None
+        )
+        row, slot = self._row_area(source, self.query), self._slot_of_column(source)
         if row is None or slot is None or slot.heatmap.stage in self._hidden_stages:
             return
-        values = slot.heatmap.values[slot.heatmap.rows.cell(self.query)]
+        values = slot.heatmap.values[slot.heatmap.rows.cell_index_of(self.query)]
         shares = np.abs(np.where(np.isfinite(values), values, 0))
         total = float(shares.sum())
         if not total or len(shares) > MAX_RIBBONS:
@@ -381,16 +393,18 @@ class FlowCursor:
         heights = shares / total * row.height()
         tops = row.top() + np.concatenate([[0], np.cumsum(heights)[:-1]])
         for at, (top, height) in enumerate(zip(tops.tolist(), heights.tolist(), strict=True)):
-            keys = range(slot.heatmap.columns.first(at), slot.heatmap.columns.first(at + 1))
+            keys = range(
+                slot.heatmap.columns.first_of_cell(at), slot.heatmap.columns.first_of_cell(at + 1)
+            )
             area = self._operand_area(context, keys.start)
             if area is not None and height >= MIN_RIBBON_PX:
-                yield ShareRibbon(keys, QRectF(row.right(), top, 0, height), area)
+                yield WeightRibbon(keys, QRectF(row.right(), top, 0, height), area)
 
     # ------------------------------------------------------------------ labels
 
     def paint_labels(self, painter: QPainter, theme: Theme) -> None:
         """Paint the cell's tokens in the accent colour, over labels that they touch."""
-        labels = [*self._lit_labels()]
+        labels = [*self._highlighted_labels()]
         touched = [
             label
             for label in board_labels(self._placement)
@@ -399,18 +413,20 @@ class FlowCursor:
         for label in (*touched, *labels):
             painter.fillRect(_text_area(label), QColor(theme.paper))
         for label in labels:
-            paint_label(painter, label, theme.accent, QFont.Weight.DemiBold)
+            paint_token_label(painter, label, theme.accent, QFont.Weight.DemiBold)
 
-    def _lit_labels(self) -> Iterator[TokenLabel]:
+    def _highlighted_labels(self) -> Iterator[TokenLabel]:
         slot = row_label_slot(self._placement)
         row = self.key if self.query is None else self.query
         if slot and row is not None and row in slot.heatmap.rows.visible_range:
             axis = slot.heatmap.rows
             text = axis.labels[row]
-            yield row_label(self._placement, slot, axis.cell(row), text, is_word=True)
+            yield create_row_label(
+                self._placement, slot, axis.cell_index_of(row), text, is_word=True
+            )
         for slot, over in key_label_slots(self._placement):
             if self.key is not None and self.key in slot.heatmap.columns.visible_range:
-                yield key_label_at(slot, over, self.key)
+                yield label_of_key(slot, over, self.key)
 
 
 def _text_area(label: TokenLabel) -> QRectF:
@@ -428,7 +444,7 @@ def with_alpha(colour: str, alpha: int) -> QColor:
     return made
 
 
-def _band(left: float, right: float, middle: float, height: float) -> QPainterPath:
+def _horizontal_band_path(left: float, right: float, middle: float, height: float) -> QPainterPath:
     """Return a horizontal band between two edges."""
     thickness = min(BAND_PX * text_scale(), height)
     path = QPainterPath()
@@ -437,7 +453,7 @@ def _band(left: float, right: float, middle: float, height: float) -> QPainterPa
     return path
 
 
-def _down(above: QRectF, target: QRectF) -> QPainterPath:
+def _vertical_band_path(above: QRectF, target: QRectF) -> QPainterPath:
     """Return a vertical band from an operand down to a cell."""
     thickness = min(BAND_PX * text_scale(), target.width())
     path = QPainterPath()
@@ -446,15 +462,15 @@ def _down(above: QRectF, target: QRectF) -> QPainterPath:
     return path
 
 
-def _curve(start: QRectF, end: QRectF) -> QPainterPath:
+def _curved_band_path(start: QRectF, end: QRectF) -> QPainterPath:
     """Return a band from the right edge of a row to the left edge of a column above it."""
     thickness = min(BAND_PX * text_scale(), start.height())
     left = QRectF(start.right(), start.center().y() - thickness / 2, 0, thickness)
     right = QRectF(end.left(), end.center().y() - thickness / 2, 0, thickness)
-    return _ribbon(left, right)
+    return _ribbon_path(left, right)
 
 
-def _ribbon(start: QRectF, end: QRectF) -> QPainterPath:
+def _ribbon_path(start: QRectF, end: QRectF) -> QPainterPath:
     """Return a ribbon from the right edge of one area to the left edge of another."""
     x, far = start.right() + 1, end.left() - 1
     middle = (x + far) / 2
@@ -497,14 +513,14 @@ def paint_layer_weight_cell(
             paint_frame(painter, area, FRAME_PX, theme)
     if operand is None:
         return
-    own = operand.cell(cell.row, cell.column)
+    own = operand.cell_area(cell.row, cell.column)
     area = column_area(slot, cell.column) if slot else None
     if area is not None:
-        painter.fillPath(_down(own, area), with_alpha(theme.accent, BAND_ALPHA))
+        painter.fillPath(_vertical_band_path(own, area), with_alpha(theme.accent, BAND_ALPHA))
     paint_frame(painter, own, CELL_FRAME_PX, theme)
 
 
-def paint_token(
+def paint_token_outlines(
     painter: QPainter, placement: FlowPlacement, token: int, *, is_row: bool, theme: Theme
 ) -> None:
     """Outline a token's row in every matrix, or its column if the columns are keys."""

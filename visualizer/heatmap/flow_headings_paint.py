@@ -28,7 +28,7 @@ STATE_SEPARATOR = "  ›  "
 TITLE_GAP_PX = 8
 
 
-class StatePlace(Struct, frozen=True):
+class StateLabelPosition(Struct, frozen=True):
     """The place of a state in the heading of its matrix.
 
     Parameters
@@ -54,7 +54,7 @@ class StatePlace(Struct, frozen=True):
         return scaled_font(self.pixels, weight)
 
 
-def state_places(placement: FlowPlacement, at: int) -> tuple[StatePlace, ...]:
+def state_label_positions(placement: FlowPlacement, at: int) -> tuple[StateLabelPosition, ...]:
     """Return the places of a column's states in its heading.
 
     All names are shown if they fit, if necessary in a smaller font except for the visible state.
@@ -63,22 +63,24 @@ def state_places(placement: FlowPlacement, at: int) -> tuple[StatePlace, ...]:
     column = placement.layout.columns[at]
     if column.is_hidden or column.is_spine:
         return ()
-    room = title_room(placement, at)
+    room = available_heading_width(placement, at)
     for pixels in (TITLE_PX, SMALL_LABEL_PX):
-        named = _named_states(placement, at, pixels)
+        named = _positions_of_names(placement, at, pixels)
         if named[-1].area.right() <= column.heading.left + room:
             return named
-    return _states_with_dots(placement, at, room)
+    return _positions_of_dots(placement, at, room)
 
 
-def _named_states(placement: FlowPlacement, at: int, pixels: int) -> tuple[StatePlace, ...]:
+def _positions_of_names(
+    placement: FlowPlacement, at: int, pixels: int
+) -> tuple[StateLabelPosition, ...]:
     """Return all names, with a font size for the names of the states that are not visible."""
-    states, shown = placement.panels.columns[at].states, _shown_state(placement, at)
+    states, shown = placement.panels.columns[at].states, _shown_state_index(placement, at)
     scale, left = text_scale(), placement.layout.columns[at].heading.left
     gap, found = font_metrics(pixels).horizontalAdvance(STATE_SEPARATOR), []
     for number, title in enumerate(placement.panels.titles[at]):
         is_shown = number == shown
-        place = StatePlace(
+        place = StateLabelPosition(
             states[number], title, QRectF(), is_shown, TITLE_PX if is_shown else pixels
         )
         width = QFontMetricsF(place.font).horizontalAdvance(title)
@@ -87,30 +89,34 @@ def _named_states(placement: FlowPlacement, at: int, pixels: int) -> tuple[State
     return tuple(found)
 
 
-def _states_with_dots(placement: FlowPlacement, at: int, room: float) -> tuple[StatePlace, ...]:
+def _positions_of_dots(
+    placement: FlowPlacement, at: int, room: float
+) -> tuple[StateLabelPosition, ...]:
     titles, states = placement.panels.titles[at], placement.panels.columns[at].states
-    shown, scale = _shown_state(placement, at), text_scale()
+    shown, scale = _shown_state_index(placement, at), text_scale()
     left, top, height = placement.layout.columns[at].heading.left, 4 * scale, 20 * scale
     width = title_width(titles[shown])
     if width > room:
         return ()  # a narrow canvas; see the layout
-    found = [StatePlace(states[shown], titles[shown], QRectF(left, top, width, height), True)]
+    found = [
+        StateLabelPosition(states[shown], titles[shown], QRectF(left, top, width, height), True)
+    ]
     if len(states) == 1 or width - 2 + dots_width(len(states)) > room + 1:
         return tuple(found)
     left += width - 2 + (DOTS_GAP_PX - DOT_PITCH_PX / 2) * scale
     pitch = DOT_PITCH_PX * scale
     for number, title in enumerate(titles):
         area = QRectF(left + number * pitch, top, pitch, height)
-        found.append(StatePlace(states[number], title, area, number == shown, pixels=0))
+        found.append(StateLabelPosition(states[number], title, area, number == shown, pixels=0))
     return tuple(found)
 
 
-def _shown_state(placement: FlowPlacement, at: int) -> int:
+def _shown_state_index(placement: FlowPlacement, at: int) -> int:
     """Return the index of the visible state of a column."""
     return placement.panels.columns[at].states.index(placement.panels.panels[at].stage)
 
 
-def title_room(placement: FlowPlacement, at: int) -> float:
+def available_heading_width(placement: FlowPlacement, at: int) -> float:
     """Return the width of a heading, including the next gap at levels where headings may be cut."""
     columns = placement.layout.columns
     own = columns[at].heading
@@ -118,18 +124,18 @@ def title_room(placement: FlowPlacement, at: int) -> float:
     return max(own.width, after - TITLE_GAP_PX * text_scale() - own.left)
 
 
-def state_at(placement: FlowPlacement, point: QPointF) -> StatePlace | None:
+def state_label_at(placement: FlowPlacement, point: QPointF) -> StateLabelPosition | None:
     """Return the state of the name or dot under a point."""
     places = (
         place
         for at in range(len(placement.layout.columns))
-        for place in state_places(placement, at)
+        for place in state_label_positions(placement, at)
         if place.area.contains(point)
     )
     return next(places, None)
 
 
-def operand_name(placement: FlowPlacement, at: int) -> tuple[str, QRectF]:
+def operand_name_and_area(placement: FlowPlacement, at: int) -> tuple[str, QRectF]:
     """Return the name of the panel above a column, if there is one, and the available area."""
     slot = placement.operands[at]
     if slot is None:
@@ -147,11 +153,11 @@ def operand_name(placement: FlowPlacement, at: int) -> tuple[str, QRectF]:
     return heatmap.symbol if is_symbol else heatmap.title, area
 
 
-def layer_at(placement: FlowPlacement, point: QPointF) -> int | None:
+def layer_name_column_at(placement: FlowPlacement, point: QPointF) -> int | None:
     """Return the column whose layer name is at a point."""
     metrics = QFontMetricsF(scaled_font(SMALL_LABEL_PX, QFont.Weight.DemiBold))
     for at, column in enumerate(placement.panels.columns):
-        name, area = operand_name(placement, at)
+        name, area = operand_name_and_area(placement, at)
         area.setWidth(min(area.width(), metrics.horizontalAdvance(name)))
         if column.layer and area.contains(point):
             return at

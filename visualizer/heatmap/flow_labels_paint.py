@@ -22,7 +22,7 @@ from visualizer.heatmap.flow_placement import (
     OPERATION_PX,
     SMALL_LABEL_PX,
     TINY_LABEL_PX,
-    shows_words,
+    shows_token_labels,
 )
 from visualizer.heatmap.panel_margins_paint import ALIGN_CENTRE, ALIGN_LEFT, ALIGN_RIGHT
 from visualizer.session.token_selection import TokenRole
@@ -67,7 +67,7 @@ class TokenLabel(Struct, frozen=True):
     align: Qt.AlignmentFlag = ALIGN_RIGHT
 
 
-def paint_label(
+def paint_token_label(
     painter: QPainter,
     label: TokenLabel,
     ink: str,
@@ -107,7 +107,7 @@ def _board_labels(placement: FlowPlacement) -> Iterator[TokenLabel]:
             slot.cell_height,
             font_metrics(OPERATION_PX).height(),
         ):
-            yield row_label(placement, slot, cell, text, is_word=is_word)
+            yield create_row_label(placement, slot, cell, text, is_word=is_word)
     for slot, over in key_label_slots(placement):
         yield from key_labels(slot, over)
 
@@ -131,13 +131,13 @@ def key_label_slots(placement: FlowPlacement) -> Iterator[tuple[PanelSlot, Panel
             yield slot, slot
 
 
-def row_label(
+def create_row_label(
     placement: FlowPlacement, slot: PanelSlot, cell: int, text: str, *, is_word: bool
 ) -> TokenLabel:
     """Return the label of a drawn row; its area is as wide as its text."""
     scale, room = text_scale(), placement.layout.row_labels
     height = slot.cell_height
-    size = _word_size(height) if is_word else OPERATION_PX
+    size = _token_font_size(height) if is_word else OPERATION_PX
     if is_word and height >= WIDE_ROW_PX * scale:
         size = LABEL_PX
     metrics = QFontMetricsF(scaled_font(size, QFont.Weight.DemiBold))
@@ -150,13 +150,13 @@ def row_label(
     return TokenLabel(shown, area, size, is_word, pitch=height)
 
 
-def _word_size(pitch: float) -> int:
+def _token_font_size(pitch: float) -> int:
     """Return the text size of words for a distance between labels."""
     return SMALL_LABEL_PX if pitch >= MIN_SMALL_LABEL_PX * text_scale() else TINY_LABEL_PX
 
 
 @lru_cache(maxsize=64)
-def shown_positions(seen: range, pitch: float, room: float) -> tuple[int, ...]:
+def labelled_positions(seen: range, pitch: float, room: float) -> tuple[int, ...]:
     """Return the indices of the tokens with position labels that fit: 1, 5, 10 and so on.
 
     Parameters
@@ -184,12 +184,17 @@ def _axis_labels(
     """
     seen = axis.visible_range
     step = math.ceil(MIN_LABELLED_CELL_PX * text_scale() / pitch)
-    if is_words and shows_words(len(axis.labels), pitch) and axis.block == 1 and axis.is_token:
+    if (
+        is_words
+        and shows_token_labels(len(axis.labels), pitch)
+        and axis.block == 1
+        and axis.is_token
+    ):
         for at in seen[::step]:
-            yield axis.cell(at), axis.labels[at], True
+            yield axis.cell_index_of(at), axis.labels[at], True
         return
-    for at in shown_positions(seen, pitch / axis.block, room):
-        yield axis.cell(at), f"{at + 1:,}", False
+    for at in labelled_positions(seen, pitch / axis.block, room):
+        yield axis.cell_index_of(at), f"{at + 1:,}", False
 
 
 def key_labels(slot: PanelSlot, over: PanelSlot) -> Iterator[TokenLabel]:
@@ -199,45 +204,45 @@ def key_labels(slot: PanelSlot, over: PanelSlot) -> Iterator[TokenLabel]:
     room = font_metrics(OPERATION_PX).horizontalAdvance(last) + 8
     labels = list(_axis_labels(axis, pitch, room))
     is_word = any(is_word for _, _, is_word in labels)
-    is_upright = is_word and _are_upright(slot, labels)
-    if is_upright and _label_height(over) < MIN_UPRIGHT_PX * text_scale():
+    is_upright = is_word and _are_labels_upright(slot, labels)
+    if is_upright and _available_label_height(over) < MIN_UPRIGHT_PX * text_scale():
         is_word = is_upright = False
         labels = list(_axis_labels(axis, pitch, room, is_words=False))
     for cell, text, _ in labels:
-        yield _key_label(slot, over, cell, text, is_word=is_word, is_upright=is_upright)
+        yield _create_key_label(slot, over, cell, text, is_word=is_word, is_upright=is_upright)
 
 
-def key_label_at(slot: PanelSlot, over: PanelSlot, key: int) -> TokenLabel:
+def label_of_key(slot: PanelSlot, over: PanelSlot, key: int) -> TokenLabel:
     """Return the label of one key as a word, which covers the labels that it touches."""
     axis = slot.heatmap.columns
     upright = any(label.is_upright for label in key_labels(slot, over))
-    cell = axis.cell(key)
-    return _key_label(slot, over, cell, axis.labels[key], is_word=True, is_upright=upright)
+    cell = axis.cell_index_of(key)
+    return _create_key_label(slot, over, cell, axis.labels[key], is_word=True, is_upright=upright)
 
 
-def _are_upright(slot: PanelSlot, labels: list[tuple[int, str, bool]]) -> bool:
-    size = _word_size(slot.cell_width)
+def _are_labels_upright(slot: PanelSlot, labels: list[tuple[int, str, bool]]) -> bool:
+    size = _token_font_size(slot.cell_width)
     metrics = QFontMetricsF(scaled_font(size, QFont.Weight.DemiBold))
     widest = max((metrics.horizontalAdvance(text) for _, text, _ in labels), default=0)
     return widest + 4 > slot.cell_width
 
 
-def _label_height(over: PanelSlot) -> float:
+def _available_label_height(over: PanelSlot) -> float:
     scale = text_scale()
     top = (HEADING_PX + CARD_PADDING_PX) * scale
     return over.cells.top() - KEY_LABEL_MARGIN_PX * scale - top
 
 
-def _key_label(
+def _create_key_label(
     slot: PanelSlot, over: PanelSlot, cell: int, text: str, *, is_word: bool, is_upright: bool
 ) -> TokenLabel:
-    size = _word_size(slot.cell_width) if is_word else OPERATION_PX
+    size = _token_font_size(slot.cell_width) if is_word else OPERATION_PX
     metrics = QFontMetricsF(scaled_font(size, QFont.Weight.DemiBold))
     middle = over.cells.left() + (cell + 0.5) * slot.cell_width
     foot = over.cells.top() - KEY_LABEL_MARGIN_PX * text_scale()
     line = metrics.height()
     if is_upright:
-        shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, _label_height(over))
+        shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, _available_label_height(over))
         length = metrics.horizontalAdvance(shown) + 2
         area = QRectF(middle - line / 2, foot - length, line, length)
         return TokenLabel(shown, area, size, is_word, is_upright, slot.cell_width)
@@ -249,7 +254,7 @@ def _key_label(
 
 def flow_context_menu_target(placement: FlowPlacement, point: QPointF) -> ContextMenuTarget | None:
     """Return the heading, the tab or the token label under a point on the flow board."""
-    target = placement.target_at(point)
+    target = placement.click_target_at(point)
     if target and target.column is not None:
         return ContextMenuTarget(stage=placement.panels.panels[target.column].stage)
     if target:
@@ -259,7 +264,7 @@ def flow_context_menu_target(placement: FlowPlacement, point: QPointF) -> Contex
         found = label_context_menu_target(slot, point)
         return found and replace(found, head=None)  # all columns share the labels
     for keys, over in key_label_slots(placement):
-        foot, top = over.cells.top(), over.cells.top() - _label_height(over)
+        foot, top = over.cells.top(), over.cells.top() - _available_label_height(over)
         if top <= point.y() < foot and over.cells.left() <= point.x() < over.cells.right():
             offset = point.x() - over.cells.left()
             token = _token_at(keys.heatmap.columns, offset, keys.cell_width)
@@ -284,4 +289,4 @@ def label_context_menu_target(slot: PanelSlot, point: QPointF) -> ContextMenuTar
 
 
 def _token_at(axis: HeatmapAxis, distance: float, pitch: float) -> int:
-    return min(axis.first(int(distance / pitch)), len(axis.labels) - 1)
+    return min(axis.first_of_cell(int(distance / pitch)), len(axis.labels) - 1)

@@ -206,7 +206,7 @@ class PlacedColumn(Struct, frozen=True):
         return self.cells.width == 0
 
 
-class TabPlaces(Struct, frozen=True):
+class TabPositions(Struct, frozen=True):
     """Positions of the tabs below the card; all empty for a single head.
 
     Parameters
@@ -251,7 +251,7 @@ class FlowGeometry(Struct, frozen=True):
     row_labels: Box
     card: Box | None
     stack_edges: int
-    tabs: TabPlaces
+    tabs: TabPositions
     legend: Box
     residual_line: float | None
 
@@ -269,7 +269,7 @@ class FlowGeometry(Struct, frozen=True):
         return max(edges) + EDGE_PX * self.size.scale
 
 
-class _Widths(Struct, frozen=True):
+class _CellWidths(Struct, frozen=True):
     """Cell widths and the gap, with their level of sacrifice."""
 
     level: int
@@ -277,7 +277,7 @@ class _Widths(Struct, frozen=True):
     cells: tuple[float, ...]
 
 
-class FlowArranger:
+class FlowLayoutBuilder:
     """Finds the widths of all columns for one canvas."""
 
     def __init__(self, columns: Sequence[ColumnConstraints], size: FlowConstraints) -> None:
@@ -285,7 +285,7 @@ class FlowArranger:
         self._has_card = any(column.part is FlowPart.HEADS for column in columns)
         self.stack_edges = min(MAX_STACK_EDGES, size.heads - 1) if self._has_card else 0
         self.label_width = size.row_label_width + 8 * size.scale
-        self.row_height, self.rows_top = self._rows()
+        self.row_height, self.rows_top = self._row_height_and_top()
 
     # ------------------------------------------------------------------ vertical positions
 
@@ -314,35 +314,35 @@ class FlowArranger:
         return self._size.heads > 1 and self._has_card
 
     @property
-    def below_rows(self) -> float:
+    def height_below_rows(self) -> float:
         """Height below the rows."""
         scale = self._scale
         below = CARD_FOOT_PX * scale + self.tab_height + EDGE_PX * scale / 2
         return below + (RAIL_PX * scale if self._size.has_residual else 0)
 
-    def _transposed_height(self, rows: int) -> float:
+    def _transposed_keys_height(self, rows: int) -> float:
         """Return the height of transposed keys that leaves room for upright words above."""
         room = self.operand_height + (OPERAND_TITLE_PX + CARD_TOP_PX) * self._scale
         return max(MIN_WHOLE_ROW_PX * self._scale * rows, room - self._size.upright_label_height)
 
-    def _rows(self) -> tuple[float, float]:
+    def _row_height_and_top(self) -> tuple[float, float]:
         """Return the row height and the top of the first row."""
         scale, size = self._scale, self._size
         above = (HEADING_PX + CARD_TOP_PX + CARD_PADDING_PX + OPERAND_TITLE_PX) * scale
         top = above + self.operand_height + OPERAND_GAP_PX * scale
-        free = max(1.0, size.height - top - self.below_rows)
+        free = max(1.0, size.height - top - self.height_below_rows)
         largest = (MAX_BLOCK_ROW_PX if size.has_residual else MAX_ROW_PX) * scale
         height = min(largest, free / size.rows)
         return float(int(height)) if height >= MIN_WHOLE_ROW_PX else height, top
 
     # ------------------------------------------------------------------ horizontal positions
 
-    def widths(self) -> _Widths:
+    def choose_widths(self) -> _CellWidths:
         """Return the widths that fit with the fewest sacrifices."""
         found = next(self._fitting_widths(), None)
-        return self._grow(found or self._narrowest())
+        return self._grow_widths(found or self._narrowest_widths())
 
-    def _fitting_widths(self) -> Iterator[_Widths]:
+    def _fitting_widths(self) -> Iterator[_CellWidths]:
         scale = self._scale
         usual = GAP_PX if self._size.width >= NARROW_WINDOW_PX * scale else NARROW_GAP_PX
         gaps = [max(MIN_GAP_PX, usual * share) * scale for share in GAP_SHARES]
@@ -350,27 +350,34 @@ class FlowArranger:
         if self.row_height >= MIN_READ_ROW_PX * scale:
             for level in NUMBERED_LEVELS:
                 for gap in gaps:
-                    yield from self._all_numbered(level, gap)
+                    yield from self._widths_with_all_numbers(level, gap)
                 for gap in gaps:
-                    yield from self._focus_numbered(level, gap, is_narrowest=gap == gaps[-1])
+                    yield from self._widths_with_focus_numbers(
+                        level, gap, is_narrowest=gap == gaps[-1]
+                    )
         for level in FOLD_LEVELS:
             for gap in gaps if level < FOLD_LEVELS[-1] else gaps[-1:]:
-                yield from self._all_numbered(level, gap)
-                yield from self._focus_numbered(level, gap, is_narrowest=gap == gaps[-1])
-                yield from self._patterns(level, gap)
+                yield from self._widths_with_all_numbers(level, gap)
+                yield from self._widths_with_focus_numbers(level, gap, is_narrowest=gap == gaps[-1])
+                yield from self._widths_without_numbers(level, gap)
 
-    def _all_numbered(self, level: int, gap: float) -> Iterator[_Widths]:
+    def _widths_with_all_numbers(self, level: int, gap: float) -> Iterator[_CellWidths]:
         """Yield widths with numbers in all cells, or only in the focus and its sources."""
         scale = self._scale
         for width in NUMBER_WIDTHS:
-            cells = [self._limited(at, width * scale, level, is_capped=False) for at in self._all]
-            yield from self._if_fitting(level, gap, cells)
+            cells = [
+                self._limit_cell_width(at, width * scale, level, is_capped=False)
+                for at in self._column_indices
+            ]
+            yield from self._widths_if_fitting(level, gap, cells)
         for source in SOURCE_WIDTHS:
             yield from self._context_widths(
                 level, gap, NUMBER_WIDTHS[0], source, CONTEXT_WIDTHS[:7]
             )
 
-    def _focus_numbered(self, level: int, gap: float, *, is_narrowest: bool) -> Iterator[_Widths]:
+    def _widths_with_focus_numbers(
+        self, level: int, gap: float, *, is_narrowest: bool
+    ) -> Iterator[_CellWidths]:
         for focus in FOCUS_WIDTHS:
             if focus < MIN_NUMBERED_FOCUS_PX and not is_narrowest:
                 return
@@ -378,7 +385,7 @@ class FlowArranger:
 
     def _context_widths(
         self, level: int, gap: float, focus: float, source: float | None, others: Sequence[float]
-    ) -> Iterator[_Widths]:
+    ) -> Iterator[_CellWidths]:
         """Yield widths that fit, in descending order of the context cells' width.
 
         The narrowest width is tried first, because in most cases, even that does not fit.
@@ -389,11 +396,13 @@ class FlowArranger:
             Width of the source cells; None for the width of the context cells.
         """
         roles = [(focus, source or other, other) for other in others]
-        if self._fits(level, gap, self._by_role(level, *roles[-1])):
+        if self._fits(level, gap, self._cell_widths_by_role(level, *roles[-1])):
             for role in roles:
-                yield from self._if_fitting(level, gap, self._by_role(level, *role))
+                yield from self._widths_if_fitting(
+                    level, gap, self._cell_widths_by_role(level, *role)
+                )
 
-    def _patterns(self, level: int, gap: float) -> Iterator[_Widths]:
+    def _widths_without_numbers(self, level: int, gap: float) -> Iterator[_CellWidths]:
         """Yield widths that show patterns without numbers."""
         row = self.row_height / self._scale
         is_last = level >= CUT_TITLES_LEVEL - 1
@@ -402,35 +411,39 @@ class FlowArranger:
         most = min(row, MAX_PATTERN_PX)
         best: tuple[float, float] | None = None
         for other in (*CONTEXT_WIDTHS[4:], MIN_CELL_PX, *(POOLED_WIDTHS if is_last else ())):
-            cells = self._by_role(level, least, other, other)
-            spare = self._size.width - self._total(level, gap, cells)
+            cells = self._cell_widths_by_role(level, least, other, other)
+            spare = self._size.width - self._total_width(level, gap, cells)
             if spare >= 0:
                 wider = spare / self._scale / max(1, self._focus_cells)
                 best = max(best or (0.0, 0.0), (min(most, least + wider), other))
         if best:
-            yield from self._if_fitting(level, gap, self._by_role(level, best[0], best[1], best[1]))
+            yield from self._widths_if_fitting(
+                level, gap, self._cell_widths_by_role(level, best[0], best[1], best[1])
+            )
 
     @property
     def _focus_cells(self) -> int:
         return next((column.cells for column in self._columns if column.is_focus), 1)
 
-    def _narrowest(self) -> _Widths:
+    def _narrowest_widths(self) -> _CellWidths:
         """Return widths that fill the space between the spines and gaps, however small it is."""
         level, gap = FOLD_LEVELS[-1], MIN_GAP_PX * self._scale
-        cells = self._by_role(level, NARROWEST_FOCUS_PX, MIN_CELL_PX, MIN_CELL_PX)
+        cells = self._cell_widths_by_role(level, NARROWEST_FOCUS_PX, MIN_CELL_PX, MIN_CELL_PX)
         nothing = [0.0] * len(cells)
-        while gap > 1 and self._total(level, gap, nothing) > self._size.width / 2:
+        while gap > 1 and self._total_width(level, gap, nothing) > self._size.width / 2:
             gap -= 1
-        room = self._size.width - self._total(level, gap, nothing)
-        whole = self._total(level, gap, cells) - self._total(level, gap, nothing)
+        room = self._size.width - self._total_width(level, gap, nothing)
+        whole = self._total_width(level, gap, cells) - self._total_width(level, gap, nothing)
         share = max(0.0, min(1.0, room / whole)) if whole else 1.0
-        return _Widths(level, gap, tuple(width * share for width in cells))
+        return _CellWidths(level, gap, tuple(width * share for width in cells))
 
     @property
-    def _all(self) -> range:
+    def _column_indices(self) -> range:
         return range(len(self._columns))
 
-    def _by_role(self, level: int, focus: float, source: float, other: float) -> list[float]:
+    def _cell_widths_by_role(
+        self, level: int, focus: float, source: float, other: float
+    ) -> list[float]:
         scale = self._scale
         widths = []
         for at, column in enumerate(self._columns):
@@ -440,10 +453,12 @@ class FlowArranger:
             else:
                 is_numbered = column.is_source and source >= SOURCE_WIDTHS[-1]
                 width = source if column.is_source else other
-                widths.append(self._limited(at, width * scale, level, is_capped=not is_numbered))
+                widths.append(
+                    self._limit_cell_width(at, width * scale, level, is_capped=not is_numbered)
+                )
         return widths
 
-    def _limited(self, at: int, width: float, level: int, *, is_capped: bool) -> float:
+    def _limit_cell_width(self, at: int, width: float, level: int, *, is_capped: bool) -> float:
         """Return the width of a cell within the limits of its column; a spine has a fixed width."""
         column = self._columns[at]
         if self.is_spine(at, level):
@@ -466,14 +481,16 @@ class FlowArranger:
         is_same_part = self._columns[at].part is self._columns[at - 1].part
         return is_same_part and self.is_spine(at - 1, level)
 
-    def _if_fitting(self, level: int, gap: float, cells: list[float]) -> Iterator[_Widths]:
+    def _widths_if_fitting(
+        self, level: int, gap: float, cells: list[float]
+    ) -> Iterator[_CellWidths]:
         if self._fits(level, gap, cells):
-            yield _Widths(level, gap, tuple(cells))
+            yield _CellWidths(level, gap, tuple(cells))
 
     def _fits(self, level: int, gap: float, cells: Sequence[float]) -> bool:
-        return self._total(level, gap, cells) <= self._size.width
+        return self._total_width(level, gap, cells) <= self._size.width
 
-    def slot_width(self, at: int, level: int, cell: float) -> float:
+    def column_width(self, at: int, level: int, cell: float) -> float:
         """Return the width of a column including its heading."""
         if self.is_hidden(at, level):
             return 0.0
@@ -514,59 +531,59 @@ class FlowArranger:
             right += (CARD_PADDING_PX + STACK_EDGE_PX * self.stack_edges) * scale
         return left, right
 
-    def _total(self, level: int, gap: float, cells: Sequence[float]) -> float:
+    def _total_width(self, level: int, gap: float, cells: Sequence[float]) -> float:
         columns = sum(
-            self.slot_width(at, level, cell) + self.gap_before(at, level, gap)
+            self.column_width(at, level, cell) + self.gap_before(at, level, gap)
             for at, cell in enumerate(cells)
         )
         return sum(self.margins()) + columns
 
-    def _grow(self, found: _Widths) -> _Widths:
+    def _grow_widths(self, found: _CellWidths) -> _CellWidths:
         """Widen the focus to its limit, then the gaps; other cells fill their headings."""
         scale = self._scale
-        spare = self._size.width - self._total(found.level, found.gap, found.cells)
+        spare = self._size.width - self._total_width(found.level, found.gap, found.cells)
         cells = [
-            max(cell, self._heading_share(at, found.level, cell))
+            max(cell, self._max_cell_width_in_column(at, found.level, cell))
             for at, cell in enumerate(found.cells)
         ]
         for at, column in enumerate(self._columns):
             if column.is_focus and column.cells and spare > 0:
                 limit = min(MAX_FOCUS_PX * scale, MAX_FOCUS_RATIO * self.row_height)
                 wider = max(cells[at], min(limit, cells[at] + spare / column.cells))
-                cells[at] = self._whole_pixels(wider, cells[at])
+                cells[at] = self._round_down_to_pixel(wider, cells[at])
         gap, most = found.gap, MAX_GAP_PX * scale
         while gap + 1 <= most and self._fits(found.level, gap + 1, cells):
             gap += 1
-        return _Widths(found.level, gap, tuple(cells))
+        return _CellWidths(found.level, gap, tuple(cells))
 
-    def _heading_share(self, at: int, level: int, cell: float) -> float:
+    def _max_cell_width_in_column(self, at: int, level: int, cell: float) -> float:
         """Return the width that the cells of a column can have without widening the column."""
         column = self._columns[at]
         if self.is_spine(at, level) or not column.cells:
             return cell
-        room = self.slot_width(at, level, cell) - column.sums_width
+        room = self.column_width(at, level, cell) - column.sums_width
         return min(room / column.cells, NUMBER_WIDTHS[0] * self._scale)
 
     @staticmethod
-    def _whole_pixels(wider: float, least: float) -> float:
+    def _round_down_to_pixel(wider: float, least: float) -> float:
         return max(float(int(wider)), least) if wider >= MIN_WHOLE_ROW_PX else wider
 
-    def layout(self) -> FlowGeometry:
+    def create_layout(self) -> FlowGeometry:
         """Return the positions of everything."""
-        found = self.widths()
-        total = self._total(found.level, found.gap, found.cells)
+        found = self.choose_widths()
+        total = self._total_width(found.level, found.gap, found.cells)
         left = self.margins()[0] + max(0.0, (self._size.width - total) / 2)
         bottom = self.rows_top + self.row_height * self._size.rows
         placed, x = [], left
         for at, cell in enumerate(found.cells):
             x += self.gap_before(at, found.level, found.gap)
-            width = self.slot_width(at, found.level, cell)
-            placed.append(self._placed_column(at, x, cell, width, found.level))
+            width = self.column_width(at, found.level, cell)
+            placed.append(self._place_column(at, x, cell, width, found.level))
             x += width
-        card = self._card(placed, bottom)
-        tabs = self._tabs(card)
+        card = self._place_card(placed, bottom)
+        tabs = self._place_tabs(card)
         labels = Box(
-            left - self.label_width - (self._first_padding()), self.rows_top,
+            left - self.label_width - (self._first_column_padding()), self.rows_top,
             self.label_width, bottom - self.rows_top,
         )  # fmt: skip
         return FlowGeometry(
@@ -577,15 +594,15 @@ class FlowArranger:
             card,
             self.stack_edges,
             tabs,
-            self._legend(bottom, card, tabs),
+            self._place_legend(bottom, card, tabs),
             self._residual_line(bottom),
         )
 
-    def _first_padding(self) -> float:
+    def _first_column_padding(self) -> float:
         is_in_card = self._columns and self._columns[0].part is FlowPart.HEADS
         return CARD_PADDING_PX * self._scale if is_in_card else 0.0
 
-    def _placed_column(
+    def _place_column(
         self, at: int, left: float, cell: float, width: float, level: int
     ) -> PlacedColumn:
         column, is_spine = self._columns[at], self.is_spine(at, level)
@@ -598,13 +615,13 @@ class FlowArranger:
             row = min(MAX_OPERAND_ROW_PX * self._scale, self.operand_height / column.operand_rows)
             height = row * column.operand_rows
             if column.is_query_key and cell < self._size.upright_label_height:
-                height = min(height, self._transposed_height(column.operand_rows))
+                height = min(height, self._transposed_keys_height(column.operand_rows))
             top = self.rows_top - OPERAND_GAP_PX * self._scale - height
             operand = Box(left, top, shown, height)
         heading = Box(left, 0, width, HEADING_PX * self._scale)
         return PlacedColumn(cells, cell, operand, heading, is_spine)
 
-    def _card(self, placed: Sequence[PlacedColumn], bottom: float) -> Box | None:
+    def _place_card(self, placed: Sequence[PlacedColumn], bottom: float) -> Box | None:
         inside = [
             one
             for one, column in zip(placed, self._columns, strict=True)
@@ -617,10 +634,10 @@ class FlowArranger:
         top = (HEADING_PX + CARD_TOP_PX) * self._scale
         return Box(left, top, right - left, bottom + CARD_FOOT_PX * self._scale - top)
 
-    def _tabs(self, card: Box | None) -> TabPlaces:
+    def _place_tabs(self, card: Box | None) -> TabPositions:
         """Return tabs of equal size below the card, at most as wide as they are high."""
         if card is None or not self.has_tabs:
-            return TabPlaces()
+            return TabPositions()
         scale, heads, size = self._scale, self._size.heads, self._size
         gap, last = TAB_GAP_PX * scale, 0.0 if size.is_page else ALL_HEADS_TAB_PX * scale
         # The lines of the residual stream are to the right of the card.
@@ -639,13 +656,13 @@ class FlowArranger:
             for at in range(heads + turns)
         ]
         end = card.left + (heads + turns) * pitch
-        return TabPlaces(
+        return TabPositions(
             tuple(boxes[1:-1] if turns else boxes),
             (boxes[0], boxes[-1]) if turns else (),
             Box(end, card.bottom, last - gap, self.tab_height) if last else None,
         )
 
-    def _legend(self, bottom: float, card: Box | None, tabs: TabPlaces) -> Box:
+    def _place_legend(self, bottom: float, card: Box | None, tabs: TabPositions) -> Box:
         """Return the area for the scales: to the left or right of the tabs, or below them."""
         scale = self._scale
         left, top = EDGE_PX * scale, bottom + 2 * CARD_PADDING_PX * scale
@@ -678,11 +695,11 @@ class FlowArranger:
 @lru_cache(maxsize=8)
 def lay_out_flow(columns: tuple[ColumnConstraints, ...], size: FlowConstraints) -> FlowGeometry:
     """Place the columns of the flow on a canvas; cached, because most changes do not move them."""
-    return FlowArranger(columns, size).layout()
+    return FlowLayoutBuilder(columns, size).create_layout()
 
 
 def readable_figure_height(columns: Sequence[ColumnConstraints], size: FlowConstraints) -> float:
     """Return the height of a figure in which the rows are readable."""
-    arranger = FlowArranger(columns, size)
+    arranger = FlowLayoutBuilder(columns, size)
     rows = size.rows * PAGE_ROW_PX * size.scale
-    return arranger.rows_top + rows + arranger.below_rows
+    return arranger.rows_top + rows + arranger.height_below_rows

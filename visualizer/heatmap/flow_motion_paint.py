@@ -23,10 +23,14 @@ from visualizer.heatmap.flow_cursor_paint import (
     with_alpha,
 )
 from visualizer.heatmap.flow_placement import OPERATION_PX
-from visualizer.heatmap.highlight_paint import is_block_shown, visible_cells
+from visualizer.heatmap.highlight_paint import is_block_shown, visible_block_area
 from visualizer.heatmap.motion_card_paint import APPEARANCE_SHARE, ScoreCard, SoftmaxCard
 from visualizer.heatmap.panel_margins_paint import ALIGN_LEFT
-from visualizer.heatmap.step_motion_paint import MovingCells, moving_cells, paint_empty_targets
+from visualizer.heatmap.step_motion_paint import (
+    MovingCells,
+    create_moving_cells,
+    paint_empty_targets,
+)
 from visualizer.heatmap.step_motion_paths import motion_duration_ms
 from visualizer.heatmap.step_motion_phases import MotionKind, MotionPhase, dimming, phase_progress
 from visualizer.session.cell_address import Cell
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
 
     from visualizer.heatmap.board import Heatmap
     from visualizer.heatmap.board_layout import FlowPlacement, PanelSlot
-    from visualizer.heatmap.flow_cursor_paint import ShareRibbon
+    from visualizer.heatmap.flow_cursor_paint import WeightRibbon
     from visualizer.heatmap.highlights import BlockComputation, HighlightBlock, Highlights
     from visualizer.heatmap.motion_card_paint import CellColours, MotionCard
     from visualizer.widgets.theme import Theme
@@ -87,7 +91,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
         Colours of the row of scores at the position of the result; they fade to the result's own.
     strips : tuple of MovingCells
         Images of the values, which move from their rows to their shares of the result.
-    ribbons : tuple of ShareRibbon
+    ribbons : tuple of WeightRibbon
         Ribbons of a row of weights.
     chosen : int
         Key of the ribbon that is drawn in the accent colour.
@@ -103,7 +107,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
     card: MotionCard | None = None
     before: MovingCells | None = None
     strips: tuple[MovingCells, ...] = ()
-    ribbons: tuple[ShareRibbon, ...] = ()
+    ribbons: tuple[WeightRibbon, ...] = ()
     chosen: int = 0
     step_ms: float | None = None
 
@@ -143,7 +147,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
             painter.fillRect(slot.cells, shade)
         paint_empty_targets(painter, targets, self.theme)
         if self.kind is MotionKind.CONTEXT:
-            self._paint_shares(painter, share)
+            self._paint_weight_ribbons(painter, share)
         else:
             self._paint_operands(painter, share)
         if landed := self.progress(share, MotionPhase.LAND):
@@ -159,7 +163,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
     def operand_areas(self, share: float) -> tuple[QRectF, ...]:
         """Return the operands' areas after a fraction of the motion, without their lift."""
         way = self.progress(share, TRAVEL_PHASES[self.kind])
-        return tuple(one.at(way) for one in self.operands)
+        return tuple(one.area_at(way) for one in self.operands)
 
     def _paint_operands(self, painter: QPainter, share: float) -> None:
         """Paint the operands while they lift and travel."""
@@ -171,7 +175,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
             paint_frame(painter, lifted, FRAME_PX, self.theme)
         painter.setOpacity(1)
 
-    def _paint_shares(self, painter: QPainter, share: float) -> None:
+    def _paint_weight_ribbons(self, painter: QPainter, share: float) -> None:
         """Paint the shares of a row of weights while they travel, and the stack of values."""
         split, flow = (
             self.progress(share, MotionPhase.SPLIT),
@@ -192,11 +196,11 @@ class FlowMotion(Struct, frozen=True, eq=False):
             paint_frame(painter, ends[0].united(ends[-1]), FRAME_PX, self.theme)
         if stack := self.progress(share, MotionPhase.STACK):
             for one in self.strips:
-                painter.drawImage(one.at(stack), one.picture)
+                painter.drawImage(one.area_at(stack), one.picture)
         painter.setOpacity(1)
 
     def _paint_ribbon(
-        self, painter: QPainter, ribbon: ShareRibbon, split: float, flow: float
+        self, painter: QPainter, ribbon: WeightRibbon, split: float, flow: float
     ) -> None:
         """Paint a share: its part of the row's edge, and the ribbon up to its current length."""
         is_chosen = self.chosen in ribbon.keys
@@ -230,7 +234,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
         painter.drawText(line, ALIGN_LEFT, SPLIT_TEXT)
 
 
-def flow_motion(
+def create_flow_motion(
     placement: FlowPlacement, highlights: Highlights, theme: Theme, seen: QRectF, copy: CopyCells
 ) -> FlowMotion | None:
     """Create the motion of the highlighted step if its result and its inputs are shown."""
@@ -238,33 +242,33 @@ def flow_motion(
     assert step is not None
     shown = ((slot, each) for slot in slots for each in step.computations)
     found = next((pair for pair in shown if is_block_shown(pair[0], pair[1].result)), None)
-    target = visible_cells(found[0], found[1].result) if found else None
+    target = visible_block_area(found[0], found[1].result) if found else None
     if found is None or target is None:
         return None
     slot, computation = found
     result = MovingCells(copy(target), target, target)
     motion = FlowMotion(placement, theme, MotionKind.MOVE, (), result, step_ms=step.ms)
     build = {
-        MotionKind.SCORE: _score_motion,
-        MotionKind.SOFTMAX: _softmax_motion,
-        MotionKind.CONTEXT: _context_motion,
+        MotionKind.SCORE: _create_score_motion,
+        MotionKind.SOFTMAX: _create_softmax_motion,
+        MotionKind.CONTEXT: _create_context_motion,
     }.get(step.kind)
     built = build(motion, slot, computation, highlights, seen, copy) if build else None
     if built:
         return built
-    if placement.has_earlier(slot):  # the numbers change in place
+    if placement.has_earlier_state(slot):  # the numbers change in place
         return replace(
             motion, operands=(MovingCells(copy(target, is_earlier=True), target, target),)
         )
-    operands = moving_cells(slots, step, theme, seen)
+    operands = create_moving_cells(slots, step, theme, seen)
     if len(operands) == 1:  # it has room to keep its size, so that its numbers can be read
         (row,) = operands
-        operands = (MovingCells(copy(row.start), row.start, _centred(row.start, row.end)),)
+        operands = (MovingCells(copy(row.start), row.start, _centre_area_on(row.start, row.end)),)
     above = _moving_layer_columns(placement, slot, computation.result, copy, target)
     return replace(motion, operands=(*operands, *above)) if operands else None
 
 
-def _score_motion(
+def _create_score_motion(
     motion: FlowMotion,
     slot: PanelSlot,
     computation: BlockComputation,
@@ -277,17 +281,17 @@ def _score_motion(
     at = motion.placement.slots.index(slot)
     operand, column = motion.placement.operands[at], motion.placement.panels.columns[at]
     target = motion.result.end
-    cell = _visible_cell(slot, leading)
+    cell = _visible_cell_area(slot, leading)
     if operand is None or cell is None or step is None or step.terms is None:
         return None
     keys = QRectF(target.left(), operand.cells.top(), target.width(), operand.cells.height())
     rows = [
         area
         for block in computation.inputs
-        if block.stage != column.operand and (area := _shown_area(motion.placement, block))
+        if block.stage != column.operand and (area := _visible_block_area(motion.placement, block))
     ]
     operands = tuple(
-        MovingCells(copy(area), area, _centred(area, target)) for area in (*rows, keys)
+        MovingCells(copy(area), area, _centre_area_on(area, target)) for area in (*rows, keys)
     )
     colours = _factor_colours(motion.placement, at, computation, leading, motion.theme)
     if {len(one) for one in colours} != {len(step.terms.terms)}:
@@ -316,8 +320,8 @@ def _factor_colours(
     if queries is None or operand is None or cell is None:
         return ()
     row, key = (
-        queries.heatmap.rows.cell(cell.place[-2]),
-        operand.heatmap.columns.cell(cell.place[-1]),
+        queries.heatmap.rows.cell_index_of(cell.place[-2]),
+        operand.heatmap.columns.cell_index_of(cell.place[-1]),
     )
     return (
         _cell_colours(queries.heatmap, colour_mapping.colour_indices(queries.heatmap)[row], theme),
@@ -329,14 +333,14 @@ def _factor_colours(
 
 def _cell_colours(panel: Heatmap, indices: np.ndarray, theme: Theme) -> tuple[CellColours, ...]:
     words = colour_mapping.colour_table(panel.colour.map, theme)[indices] & 0xFFFFFF
-    is_light = colour_mapping.needs_dark_text(panel.colour.map, theme)[indices]
+    is_light = colour_mapping.dark_text_mask(panel.colour.map, theme)[indices]
     return tuple(
         (f"#{word:06x}", "#000000" if light else "#FFFFFF")
         for word, light in zip(words.tolist(), is_light.tolist(), strict=True)
     )
 
 
-def _softmax_motion(
+def _create_softmax_motion(
     motion: FlowMotion,
     slot: PanelSlot,
     computation: BlockComputation,
@@ -346,17 +350,17 @@ def _softmax_motion(
 ) -> FlowMotion | None:
     """Create the motion of a softmax: the scores become bars, which are divided by their sum."""
     step = highlights.step
-    areas = [_shown_area(motion.placement, block) for block in computation.inputs]
+    areas = [_visible_block_area(motion.placement, block) for block in computation.inputs]
     target = motion.result.end
     operands = tuple(MovingCells(copy(area), area, target) for area in areas if area)
     if not operands or step is None or step.terms is None:
         return None
     card = SoftmaxCard.of(step.terms, target, seen, _occupied_areas(motion.placement, highlights))
-    before = _score_colours(motion, slot, computation, target)
+    before = _score_row_cells(motion, slot, computation, target)
     return replace(motion, kind=MotionKind.SOFTMAX, operands=operands, card=card, before=before)
 
 
-def _score_colours(
+def _score_row_cells(
     motion: FlowMotion, slot: PanelSlot, computation: BlockComputation, target: QRectF
 ) -> MovingCells | None:
     """Return the colours of a row of scores at the position of its weights."""
@@ -365,12 +369,14 @@ def _score_colours(
     scores = next((one for one in slots if is_block_shown(one, block)), None)
     if scores is None or len(computation.result.columns) < len(slot.heatmap.columns.labels):
         return None
-    colours = colour_mapping.colour_indices(scores.heatmap)[scores.heatmap.rows.cell(row)][None, :]
-    picture = colour_mapping.colour_image(colours, scores.heatmap.colour.map, motion.theme)
+    colours = colour_mapping.colour_indices(scores.heatmap)[scores.heatmap.rows.cell_index_of(row)][
+        None, :
+    ]
+    picture = colour_mapping.create_colour_image(colours, scores.heatmap.colour.map, motion.theme)
     return MovingCells(picture, target, target)
 
 
-def _context_motion(
+def _create_context_motion(
     motion: FlowMotion,
     slot: PanelSlot,
     computation: BlockComputation,
@@ -385,19 +391,21 @@ def _context_motion(
     cursor = FlowCursor(
         motion.placement, Cell(result.stage, (*head, result.rows[0], result.columns[0]))
     )
-    ribbons = tuple(cursor.share_ribbons())
-    areas = [_shown_area(motion.placement, block) for block in computation.inputs]
+    ribbons = tuple(cursor.weight_ribbons())
+    areas = [_visible_block_area(motion.placement, block) for block in computation.inputs]
     weights = [area for area in areas if area and area.top() == target.top()]
     if operand is None or not ribbons or not weights or step is None or step.terms is None:
         return None
     values = operand.heatmap
     colours = colour_mapping.colour_indices(values)
-    columns = slice(*(values.columns.cell(at) for at in (result.columns[0], result.columns[-1])))
+    columns = slice(
+        *(values.columns.cell_index_of(at) for at in (result.columns[0], result.columns[-1]))
+    )
     strips = []
     for ribbon in ribbons:
-        row = values.rows.cell(ribbon.keys.start)
+        row = values.rows.cell_index_of(ribbon.keys.start)
         cells = colours[row : row + 1, columns.start : columns.stop + 1]
-        picture = colour_mapping.colour_image(cells, values.colour.map, motion.theme)
+        picture = colour_mapping.create_colour_image(cells, values.colour.map, motion.theme)
         start = QRectF(target.left(), ribbon.end.top(), target.width(), ribbon.end.height())
         end = QRectF(target.left(), ribbon.start.top(), target.width(), ribbon.start.height())
         strips.append(MovingCells(picture, start, end))
@@ -424,7 +432,7 @@ def _moving_layer_columns(
     if operand is None or column.layer_stage != result.stage:
         return ()
     area = QRectF(target.left(), operand.cells.top(), target.width(), operand.cells.height())
-    return (MovingCells(copy(area), area, _centred(area, target)),)
+    return (MovingCells(copy(area), area, _centre_area_on(area, target)),)
 
 
 def _occupied_areas(placement: FlowPlacement, highlights: Highlights) -> list[QRectF]:
@@ -437,26 +445,26 @@ def _occupied_areas(placement: FlowPlacement, highlights: Highlights) -> list[QR
         shown, cells = slot.heatmap.rows.visible_range, QRectF(slot.cells)
         last = min(rows.get(slot.heatmap.stage, shown.stop), shown.stop) - 1
         if last >= shown.start:
-            cells.setBottom(slot.cell(last, slot.heatmap.columns.visible_range.start).bottom())
+            cells.setBottom(slot.cell_area(last, slot.heatmap.columns.visible_range.start).bottom())
             areas.append(cells)
     return areas
 
 
-def _shown_area(placement: FlowPlacement, block: HighlightBlock) -> QRectF | None:
+def _visible_block_area(placement: FlowPlacement, block: HighlightBlock) -> QRectF | None:
     """Return the area of a block in its column, or None if it is not visible."""
     slots = (slot for slot in placement.slots if slot and is_block_shown(slot, block))
     slot = next(slots, None)
-    return visible_cells(slot, block) if slot else None
+    return visible_block_area(slot, block) if slot else None
 
 
-def _visible_cell(slot: PanelSlot, cell: Cell | None) -> QRectF | None:
+def _visible_cell_area(slot: PanelSlot, cell: Cell | None) -> QRectF | None:
     if cell is None or cell.place[-2] not in slot.heatmap.rows.visible_range:
         return None
     if cell.place[-1] not in slot.heatmap.columns.visible_range:
         return None
-    return slot.cell(*cell.place[-2:])
+    return slot.cell_area(*cell.place[-2:])
 
 
-def _centred(area: QRectF, target: QRectF) -> QRectF:
+def _centre_area_on(area: QRectF, target: QRectF) -> QRectF:
     """Return an area moved to the middle of a target."""
     return area.translated(target.center() - area.center())

@@ -16,11 +16,11 @@ from visualizer.attention.stages import axis_noun
 from visualizer.heatmap import cell_paint, colour_mapping, panel_paint
 from visualizer.heatmap.flow_headings_paint import (
     STATE_SEPARATOR,
-    operand_name,
-    state_places,
-    title_room,
+    available_heading_width,
+    operand_name_and_area,
+    state_label_positions,
 )
-from visualizer.heatmap.flow_labels_paint import board_labels, paint_label, row_label_slot
+from visualizer.heatmap.flow_labels_paint import board_labels, paint_token_label, row_label_slot
 from visualizer.heatmap.flow_layout import (
     CARD_FOOT_PX,
     HEADING_PX,
@@ -70,7 +70,7 @@ OTHERS_LEGEND = ("Other matrices, each with its own range", "Other matrices")
 """Names for the colour scale of the other matrices; the first name that fits is used."""
 
 
-def paint_board(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
+def paint_flow_board(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
     """Paint everything except the cells of the columns."""
     paint_frame(painter, placement, theme)
     paint_headings(painter, placement, range(len(placement.panels.columns)), theme)
@@ -81,14 +81,14 @@ def paint_board(painter: QPainter, placement: FlowPlacement, theme: Theme) -> No
 
 
 def paint_frame(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
-    """Paint everything that does not depend on the numbers; see `FlowPlacement.frame_key`."""
+    """Paint everything that does not depend on the numbers; see `FlowPlacement.frame_cache_key`."""
     _paint_card(painter, placement, theme)
     for at, column in enumerate(placement.layout.columns):
         if column.is_spine and not column.is_hidden:
             _paint_spine_title(painter, placement, at, theme)
         _paint_operand_name(painter, placement, at, theme)
     for label in board_labels(placement):
-        paint_label(painter, label, theme.ink if label.is_word else theme.quiet)
+        paint_token_label(painter, label, theme.ink if label.is_word else theme.quiet)
     _paint_tabs(painter, placement, theme)
     _paint_axis_names(painter, placement, theme)
     _paint_concat_heads(painter, placement, theme)
@@ -100,8 +100,10 @@ def paint_headings(
 ) -> None:
     """Paint the headings of the given columns over earlier headings."""
     for at in columns:
-        area = _rect(placement.layout.columns[at].heading)
-        area.setWidth(title_room(placement, at))  # the names of states may extend into the gap
+        area = _qrect_of_box(placement.layout.columns[at].heading)
+        area.setWidth(
+            available_heading_width(placement, at)
+        )  # the names of states may extend into the gap
         painter.fillRect(area.toAlignedRect(), QColor(theme.paper))  # including line edges
         _paint_heading(painter, placement, at, theme)
 
@@ -113,12 +115,12 @@ def blank_uncomputed_panels(
     for column, slot in zip(placement.panels.columns, placement.operands, strict=True):
         if slot and column.operand:
             is_transposed = column.is_operand_transposed
-            _paint_uncomputed(painter, slot, column.operand, highlights, theme, is_transposed)
+            _blank_uncomputed_cells(painter, slot, column.operand, highlights, theme, is_transposed)
     for slot in placement.thumbnails:
-        _paint_uncomputed(painter, slot, slot.heatmap.stage, highlights, theme, False)
+        _blank_uncomputed_cells(painter, slot, slot.heatmap.stage, highlights, theme, False)
 
 
-def _paint_uncomputed(
+def _blank_uncomputed_cells(
     painter: QPainter,
     slot: PanelSlot,
     stage: str,
@@ -167,7 +169,7 @@ def paint_earlier_state(
     return replace(highlights, computed_extents=others)
 
 
-def _rect(box: Box) -> QRectF:
+def _qrect_of_box(box: Box) -> QRectF:
     return QRectF(box.left, box.top, box.width, box.height)
 
 
@@ -176,7 +178,7 @@ def _paint_card(painter: QPainter, placement: FlowPlacement, theme: Theme) -> No
     card = placement.layout.card
     if card is None:
         return
-    scale, area = text_scale(), _rect(card)
+    scale, area = text_scale(), _qrect_of_box(card)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setPen(QPen(QColor(theme.hairline), 1))
     for edge in range(placement.layout.stack_edges, 0, -1):
@@ -238,7 +240,7 @@ def _paint_spine_title(painter: QPainter, placement: FlowPlacement, at: int, the
 def _paint_states(painter: QPainter, placement: FlowPlacement, at: int, theme: Theme) -> None:
     """Paint the names or dots of the states; the visible state is emphasized."""
     radius, end = DOT_RADIUS_PX * text_scale(), None
-    places = state_places(placement, at)
+    places = state_label_positions(placement, at)
     separator = scaled_font(min((place.pixels for place in places), default=TITLE_PX) or TITLE_PX)
     for place in places:
         if not place.pixels:
@@ -281,7 +283,7 @@ def _paint_operation(painter: QPainter, placement: FlowPlacement, at: int, theme
         room, length = area.width() - sum(widths) - 16 * scale, metrics.horizontalAdvance(operation)
         ramps = [RAMP_PX * scale, RAMP_PX * scale / 2]
         ramp = next((one for one in ramps if length <= room - one), ramps[0])
-        if _fitting_operation(operation, room - ramp, metrics):
+        if _shorten_operation(operation, room - ramp, metrics):
             right -= widths[1]
             painter.setFont(font)
             painter.setPen(QColor(theme.quiet))
@@ -297,12 +299,12 @@ def _paint_operation(painter: QPainter, placement: FlowPlacement, at: int, theme
         wanted = metrics.horizontalAdvance(operation) + 16 * scale
         if wanted + metrics.horizontalAdvance(scale_text) <= area.width():
             _draw_text(painter, area.left() + wanted, area, scale_text, font, theme.quiet)
-    shown = _fitting_operation(operation, right - area.left(), metrics)
+    shown = _shorten_operation(operation, right - area.left(), metrics)
     if shown:
         _draw_symbols(painter, area.left(), area, _symbol_parts(shown, OPERATION_PX), theme.quiet)
 
 
-def _fitting_operation(operation: str, room: float, metrics: QFontMetricsF) -> str:
+def _shorten_operation(operation: str, room: float, metrics: QFontMetricsF) -> str:
     """Return an operation, shortened by whole words if necessary.
 
     If a product does not fit, its bias is omitted first, and then the matrix on the left.
@@ -325,7 +327,7 @@ def _paint_operand_name(painter: QPainter, placement: FlowPlacement, at: int, th
     """Paint the name of the panel above a column, if there is room for it."""
     if placement.operands[at] is None:
         return
-    name, area = operand_name(placement, at)
+    name, area = operand_name_and_area(placement, at)
     parts = _symbol_parts(name, SMALL_LABEL_PX, QFont.Weight.DemiBold)
     width = sum(QFontMetricsF(font).horizontalAdvance(part) for part, font, _ in parts)
     if placement.panels.columns[at].is_operand_transposed:
@@ -403,7 +405,7 @@ def _paint_tabs(painter: QPainter, placement: FlowPlacement, theme: Theme) -> No
     names, has_dots = _tab_names(placement)
     radius, outline = CARD_RADIUS_PX * scale, QPainterPath()
     if placement.layout.card:
-        outline.addRoundedRect(_rect(placement.layout.card), radius, radius)
+        outline.addRoundedRect(_qrect_of_box(placement.layout.card), radius, radius)
     for name, slot, tab in zip(names, placement.thumbnails, tabs.heads, strict=False):
         is_front = slot.heatmap.head == placement.panels.front
         area = QRectF(tab.left, tab.top, tab.width, slot.cells.bottom() - tab.top)
@@ -429,7 +431,7 @@ def _paint_tabs(painter: QPainter, placement: FlowPlacement, theme: Theme) -> No
         painter.setPen(QColor(theme.hairline if head is None else theme.ink))
         painter.drawText(area, ALIGN_CENTRE, name)
     if tabs.all_heads:
-        _paint_all_heads_tab(painter, _rect(tabs.all_heads), theme)
+        _paint_all_heads_tab(painter, _qrect_of_box(tabs.all_heads), theme)
 
 
 def _tab_names(placement: FlowPlacement) -> tuple[list[str], bool]:
@@ -492,7 +494,7 @@ def paint_legend(painter: QPainter, placement: FlowPlacement, theme: Theme) -> N
     They are one below the other if the area is high enough, and otherwise side by side.
     """
     scale, box = text_scale(), placement.layout.legend
-    painter.fillRect(_rect(box), QColor(theme.paper))
+    painter.fillRect(_qrect_of_box(box), QColor(theme.paper))
     panels, is_stacked = placement.panels.panels, box.height >= STACKED_LEGEND_PX * scale
     weights = next((one for one in panels if not one.colour.is_signed), None)
     others = next((one for one in panels if one.colour.is_signed), None)
@@ -541,7 +543,7 @@ def _paint_residual_line(painter: QPainter, placement: FlowPlacement, theme: The
     if not sums or not starts:
         return
     columns = placement.layout.columns
-    first, last = _middle(columns[starts[0]]), _middle(columns[sums[-1]])
+    first, last = _column_centre_x(columns[starts[0]]), _column_centre_x(columns[sums[-1]])
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.setPen(QPen(QColor(theme.border), LINE_PX))
@@ -554,8 +556,10 @@ def _paint_residual_line(painter: QPainter, placement: FlowPlacement, theme: The
             if panels.columns[at].reads[1] in column.states
         )
         if not columns[at].is_hidden:
-            branch = None if columns[source].is_hidden else _middle(columns[source])
-            _paint_sum(painter, y, bottom, _middle(columns[at]), branch, theme)
+            branch = None if columns[source].is_hidden else _column_centre_x(columns[source])
+            _paint_residual_addition(
+                painter, y, bottom, _column_centre_x(columns[at]), branch, theme
+            )
     if columns[sums[-1]].is_hidden:
         painter.setPen(QPen(QColor(theme.border), LINE_PX))
         painter.drawLine(QLineF(last, y, last, bottom + 4 * scale))
@@ -572,7 +576,7 @@ def _paint_residual_line(painter: QPainter, placement: FlowPlacement, theme: The
     _draw_text(painter, place.left() + 6 * scale, place, text, font, theme.quiet)
 
 
-def _paint_sum(
+def _paint_residual_addition(
     painter: QPainter, y: float, bottom: float, middle: float, branch: float | None, theme: Theme
 ) -> None:
     """Paint the point where a column is added to the stream, and the line to this point."""
@@ -599,5 +603,5 @@ def _paint_sum(
     painter.setBrush(Qt.BrushStyle.NoBrush)
 
 
-def _middle(column: PlacedColumn) -> float:
+def _column_centre_x(column: PlacedColumn) -> float:
     return column.cells.left + column.cells.width / 2

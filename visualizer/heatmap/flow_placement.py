@@ -11,13 +11,13 @@ from PySide6.QtGui import QFont, QFontMetricsF
 
 from visualizer.attention.flow_columns import FlowPart
 from visualizer.attention.roles import Role
-from visualizer.heatmap.board import FlowPanels
+from visualizer.heatmap.board import FlowBoardPanels
 from visualizer.heatmap.board_layout import (
     BoardLayout,
     FlowPlacement,
     PanelSlot,
     TitlePlacement,
-    choose_number_formats,
+    with_number_formats,
 )
 from visualizer.heatmap.flow_layout import (
     Box,
@@ -52,7 +52,7 @@ MIN_WHOLE_BOARD_PX = 480
 KEY_LABEL_MARGIN_PX = 4
 
 
-class FlowSlot(PanelSlot, frozen=True, dict=True):
+class FlowPanelSlot(PanelSlot, frozen=True, dict=True):
     """A panel of the flow board; its labels and title belong to the board."""
 
     @property
@@ -61,7 +61,7 @@ class FlowSlot(PanelSlot, frozen=True, dict=True):
         return self.cells.adjusted(-1, -1, 1 + row_sums_width(self.heatmap), 1)
 
 
-def place_flow(
+def place_flow_panels(
     board: Board,
     width: float,
     height: float,
@@ -85,8 +85,8 @@ def place_flow(
     assert flow is not None
     scale = text_scale()
     if width < MIN_WHOLE_BOARD_PX * scale:
-        flow = _essential_columns(flow)
-    sizes = tuple(_column_size(flow, at) for at in range(len(flow.columns)))
+        flow = _without_collapsible_columns(flow)
+    sizes = tuple(_column_constraints(flow, at) for at in range(len(flow.columns)))
     rows = max((panel.values.shape[0] for panel in flow.panels), default=1)
     labels = _row_labels(flow)
     size = FlowConstraints(
@@ -102,16 +102,16 @@ def place_flow(
         )
     layout = lay_out_flow(sizes, size)
     slots = [
-        None if placed.is_hidden else _slot(panel, placed.cells, panel.values.shape[0], rows)
+        None if placed.is_hidden else _create_slot(panel, placed.cells, panel.values.shape[0], rows)
         for panel, placed in zip(flow.panels, layout.columns, strict=True)
     ]
     operands = [
-        _operand_slot(panel, placed.operand)
+        _create_operand_slot(panel, placed.operand)
         for panel, placed in zip(flow.operands, layout.columns, strict=True)
     ]
-    formatted = iter(choose_number_formats([slot for slot in slots if slot]))
+    formatted = iter(with_number_formats([slot for slot in slots if slot]))
     numbered = tuple(next(formatted) if slot else None for slot in slots)
-    formatted = iter(choose_number_formats([slot for slot in operands if slot]))
+    formatted = iter(with_number_formats([slot for slot in operands if slot]))
     tabs = layout.tabs.heads
     first = flow.first_head_with_tab(len(tabs))
     placement = FlowPlacement(
@@ -120,7 +120,7 @@ def place_flow(
         numbered,
         tuple(next(formatted) if slot else None for slot in operands),
         tuple(
-            _slot(panel, thumbnail_area(tab, panel, scale), panel.values.shape[0])
+            _create_slot(panel, thumbnail_area(tab, panel, scale), panel.values.shape[0])
             for panel, tab in zip(flow.thumbnails[first:], tabs, strict=False)
         ),
         _earlier_slot(flow, numbered),
@@ -131,12 +131,12 @@ def place_flow(
     return BoardLayout(shown, width, bottom, 0, room, flow=placement)
 
 
-def _essential_columns(flow: FlowPanels) -> FlowPanels:
+def _without_collapsible_columns(flow: FlowBoardPanels) -> FlowBoardPanels:
     """Return the columns that never become spines: those of the head and its operands."""
     kept = [
         at for at, one in enumerate(flow.columns) if at == flow.focus or not fold_level(flow, one)
     ]
-    return FlowPanels(
+    return FlowBoardPanels(
         tuple(flow.columns[at] for at in kept),
         tuple(flow.panels[at] for at in kept),
         tuple(flow.operands[at] for at in kept),
@@ -150,7 +150,7 @@ def _essential_columns(flow: FlowPanels) -> FlowPanels:
     )
 
 
-def _earlier_slot(flow: FlowPanels, slots: tuple[PanelSlot | None, ...]) -> PanelSlot | None:
+def _earlier_slot(flow: FlowBoardPanels, slots: tuple[PanelSlot | None, ...]) -> PanelSlot | None:
     """Return the slot of a matrix's earlier state, at the position of the visible state."""
     states = (column.states for column in flow.columns)
     placed = zip(states, slots, strict=True)
@@ -158,7 +158,7 @@ def _earlier_slot(flow: FlowPanels, slots: tuple[PanelSlot | None, ...]) -> Pane
     slot = next((slot for names, slot in placed if slot and stage in names), None)
     if slot is None or flow.earlier is None:
         return None
-    return choose_number_formats([replace(slot, heatmap=flow.earlier)])[0]
+    return with_number_formats([replace(slot, heatmap=flow.earlier)])[0]
 
 
 def thumbnail_area(tab: Box, panel: Heatmap, scale: float) -> Box:
@@ -170,24 +170,24 @@ def thumbnail_area(tab: Box, panel: Heatmap, scale: float) -> Box:
     return Box(tab.left + margin, tab.top + line, cell * columns, cell * rows)
 
 
-def _slot(panel: Heatmap, area: Box, drawn: int, rows: int = 0) -> PanelSlot:
+def _create_slot(panel: Heatmap, area: Box, drawn: int, rows: int = 0) -> PanelSlot:
     """Return the slot of a panel; a panel with fewer rows than the others has less height."""
     height = area.height * (drawn / (rows or drawn))
     cells = QRectF(area.left, area.top, area.width, height)
     count = panel.values.shape
-    return FlowSlot(
+    return FlowPanelSlot(
         panel, cells, area.width / count[1], height / count[0], 0, 0,
         has_row_labels=False, has_column_labels=False, title=TitlePlacement.NONE,
     )  # fmt: skip
 
 
-def _operand_slot(panel: Heatmap | None, area: Box | None) -> PanelSlot | None:
+def _create_operand_slot(panel: Heatmap | None, area: Box | None) -> PanelSlot | None:
     if panel is None or area is None:
         return None
-    return _slot(panel, area, panel.values.shape[0])
+    return _create_slot(panel, area, panel.values.shape[0])
 
 
-def _column_size(flow: FlowPanels, at: int) -> ColumnConstraints:
+def _column_constraints(flow: FlowBoardPanels, at: int) -> ColumnConstraints:
     column, panel, operand = flow.columns[at], flow.panels[at], flow.operands[at]
     focus = flow.columns[flow.focus]
     own = [name for name in focus.reads if name in column.states]
@@ -208,7 +208,7 @@ def _column_size(flow: FlowPanels, at: int) -> ColumnConstraints:
     )
 
 
-def fold_level(flow: FlowPanels, column: FlowColumn) -> int:
+def fold_level(flow: FlowBoardPanels, column: FlowColumn) -> int:
     """Return the level of sacrifice at which a column becomes a spine, or 0 if it never does.
 
     Keys and values can become spines, because copies of them are above other columns.
@@ -227,7 +227,7 @@ def fold_level(flow: FlowPanels, column: FlowColumn) -> int:
 
 def title_width(title: str) -> float:
     """Return the width of a title."""
-    return _widest_text((title,), TITLE_PX, QFont.Weight.DemiBold, system_font()) + 2
+    return _widest_text_width((title,), TITLE_PX, QFont.Weight.DemiBold, system_font()) + 2
 
 
 def dots_width(states: int) -> float:
@@ -237,21 +237,23 @@ def dots_width(states: int) -> float:
 
 
 @lru_cache(maxsize=64)
-def _widest_text(texts: tuple[str, ...], size: int, weight: QFont.Weight, font: QFont) -> float:
+def _widest_text_width(
+    texts: tuple[str, ...], size: int, weight: QFont.Weight, font: QFont
+) -> float:
     metrics = QFontMetricsF(scaled_font(size, weight))
     return max(map(metrics.horizontalAdvance, texts), default=0.0)
 
 
-def _widest_label(labels: tuple[str, ...]) -> float:
-    return _widest_text(labels, LABEL_PX, QFont.Weight.Normal, system_font())
+def _widest_label_width(labels: tuple[str, ...]) -> float:
+    return _widest_text_width(labels, LABEL_PX, QFont.Weight.Normal, system_font())
 
 
-def _row_labels(flow: FlowPanels) -> tuple[str, ...]:
+def _row_labels(flow: FlowBoardPanels) -> tuple[str, ...]:
     panel = next((one for one in flow.panels if one.rows.name == "query"), flow.panels[0])
     return panel.rows.labels
 
 
-def shows_words(count: int, pitch: float) -> bool:
+def shows_token_labels(count: int, pitch: float) -> bool:
     """Return whether words, possibly only every n-th, label the tokens instead of positions.
 
     Parameters
@@ -265,14 +267,14 @@ def shows_words(count: int, pitch: float) -> bool:
 def _row_label_width(labels: tuple[str, ...], height: float) -> float:
     """Return the width of the row labels, for rows with a total height of at most `height`."""
     scale = text_scale()
-    if not shows_words(len(labels), height / max(1, len(labels))):
+    if not shows_token_labels(len(labels), height / max(1, len(labels))):
         last = (f"{len(labels):,}",)
-        position = _widest_text(last, OPERATION_PX, QFont.Weight.DemiBold, system_font())
+        position = _widest_text_width(last, OPERATION_PX, QFont.Weight.DemiBold, system_font())
         return max(INDEX_LABEL_PX * scale, position + 2)
-    return min(MAX_ROW_LABEL_PX * scale, _widest_label(labels) + 2)
+    return min(MAX_ROW_LABEL_PX * scale, _widest_label_width(labels) + 2)
 
 
-def _key_label_height(flow: FlowPanels, width: float) -> float:
+def _key_label_height(flow: FlowBoardPanels, width: float) -> float:
     """Return the height of upright words above the keys, or of a line if there are positions.
 
     The height does not depend on the focus, so that a change of focus never moves the rows.
@@ -282,29 +284,31 @@ def _key_label_height(flow: FlowPanels, width: float) -> float:
     width : float
         Maximum width of the keys.
     """
-    scale, keys = text_scale(), _key_words(flow, width)
+    scale, keys = text_scale(), _key_token_labels(flow, width)
     if not keys:
         return 20 * scale
-    return min(MAX_KEY_LABEL_PX * scale, _widest_label(keys) + 2 * KEY_LABEL_MARGIN_PX * scale)
+    return min(
+        MAX_KEY_LABEL_PX * scale, _widest_label_width(keys) + 2 * KEY_LABEL_MARGIN_PX * scale
+    )
 
 
-def _upright_label_height(flow: FlowPanels, width: float) -> float:
+def _upright_label_height(flow: FlowBoardPanels, width: float) -> float:
     """Return the height of small upright words above the keys, or 0 if there are positions."""
-    keys = _key_words(flow, width)
+    keys = _key_token_labels(flow, width)
     if not keys:
         return 0.0
-    longest = _widest_text(keys, SMALL_LABEL_PX, QFont.Weight.DemiBold, system_font())
+    longest = _widest_text_width(keys, SMALL_LABEL_PX, QFont.Weight.DemiBold, system_font())
     margin = (KEY_LABEL_MARGIN_PX + 1) * text_scale()
     return min(MAX_KEY_LABEL_PX * text_scale(), longest + margin)
 
 
-def _key_words(flow: FlowPanels, width: float) -> tuple[str, ...]:
+def _key_token_labels(flow: FlowBoardPanels, width: float) -> tuple[str, ...]:
     """Return the words above the keys, or none if the keys are labelled by their positions."""
     labelled = (panel.columns.labels for panel in flow.panels if panel.columns.is_token)
     keys = next(labelled, ())
-    return keys if keys and shows_words(len(keys), width / len(keys)) else ()
+    return keys if keys and shows_token_labels(len(keys), width / len(keys)) else ()
 
 
-def _has_residual(flow: FlowPanels) -> bool:
+def _has_residual(flow: FlowBoardPanels) -> bool:
     return any(len(column.reads) == 2 and not column.has_heads
                and column.part is FlowPart.AFTER_HEADS for column in flow.columns)  # fmt: skip

@@ -13,13 +13,13 @@ from visualizer.attention.spec import BIAS_SUFFIX, layer_symbol
 from visualizer.attention.stages import Operation, parameter_names
 from visualizer.explanations.explain import explain
 from visualizer.heatmap.board import (
-    FlowPanels,
+    FlowBoardPanels,
     Heatmap,
     HeatmapAxis,
     IdentityKey,
     numbered_labels,
 )
-from visualizer.heatmap.colour_range import find_range, sample_cells
+from visualizer.heatmap.colour_range import find_range_of_samples, sample_cells
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.heatmap.panel_presenter import PanelSource
 from visualizer.session.provenance import describe_provenance
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
     from visualizer.attention.trace import Trace
     from visualizer.explanations.cell_terms import Factor
-    from visualizer.session.resolved_view import FlowView, ResolvedView
+    from visualizer.session.resolved_view import FlowBoardView, ResolvedView
 
 MAX_OPERAND_ROWS = 64
 """Maximum number of drawn rows of an operand; more are pooled."""
@@ -53,40 +53,44 @@ SHORTER_TEXTS = {TOKEN_VECTORS: ("vectors",), SIDE_BY_SIDE: ("side by side", "he
 """Shorter descriptions, for narrow headings."""
 
 
-def present_flow(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> FlowPanels:
+def present_flow(resolved: ResolvedView, known: dict[Hashable, Heatmap]) -> FlowBoardPanels:
     """Present the panels and operands of the head in front, and the thumbnails."""
     flow = resolved.flow
     assert flow is not None
-    panels = [_panel(resolved, name, flow.head, known) for name in flow.stages]
+    panels = [_present_panel(resolved, name, flow.head, known) for name in flow.stages]
     operands = [
-        _operand(resolved, flow, column, panel, known)
+        _present_operand(resolved, flow, column, panel, known)
         for column, panel in zip(flow.columns, panels, strict=True)
     ]
-    return FlowPanels(
+    return FlowBoardPanels(
         flow.columns,
         tuple(panels),
         tuple(operands),
-        tuple(source.heatmap(known) for source in thumbnail_sources(resolved)),
+        tuple(source.build_heatmap(known) for source in thumbnail_sources(resolved)),
         flow.focus,
         flow.head,
-        _titles(resolved, flow),
+        _state_titles(resolved, flow),
         tuple(
-            _operation(resolved, column, panel)
+            _describe_operation(resolved, column, panel)
             for column, panel in zip(flow.columns, panels, strict=True)
         ),
-        _panel(resolved, flow.earlier, flow.head, known)
+        _present_panel(resolved, flow.earlier, flow.head, known)
         if flow.earlier and not resolved.run.trace.is_blockwise
         else None,
         describe_provenance(resolved.run),
     )
 
 
-def _panel(resolved: ResolvedView, name: str, head: int, known: dict[Hashable, Heatmap]) -> Heatmap:
+def _present_panel(
+    resolved: ResolvedView, name: str, head: int, known: dict[Hashable, Heatmap]
+) -> Heatmap:
     stage = resolved.run.trace.stage(name)
-    return PanelSource(resolved, stage, head if "head" in stage.dims else None, None).heatmap(known)
+    return PanelSource(resolved, stage, head if "head" in stage.dims else None, None).build_heatmap(
+        known
+    )
 
 
-def _titles(resolved: ResolvedView, flow: FlowView) -> tuple[tuple[str, ...], ...]:
+def _state_titles(resolved: ResolvedView, flow: FlowBoardView) -> tuple[tuple[str, ...], ...]:
     """Return the short titles of the states of each column."""
     trace = resolved.run.trace
     return tuple(
@@ -99,10 +103,10 @@ def short_title(stage: Stage) -> str:
     return stage.symbol if len(stage.symbol) == 1 else stage.title
 
 
-def _operation(resolved: ResolvedView, column: FlowColumn, panel: Heatmap) -> str:
+def _describe_operation(resolved: ResolvedView, column: FlowColumn, panel: Heatmap) -> str:
     """Describe in a few words how the visible state of a column is computed."""
     trace = resolved.run.trace
-    stage = trace.stage_at(panel.stage, resolved.leading)
+    stage = trace.stage_in_layer(panel.stage, resolved.leading)
     if stage.name == column.layer_stage and stage.reads:
         read = short_title(trace.stage(stage.reads[0]))
         bias = BIAS_TEXT if _has_bias(trace, stage) else ""
@@ -120,7 +124,7 @@ def _has_bias(trace: Trace, stage: Stage) -> bool:
     return any(name.endswith(BIAS_SUFFIX) for name in names)
 
 
-class ThumbnailSource(PanelSource):
+class ThumbnailPanelSource(PanelSource):
     """Builds the thumbnail of a head's weights, without row sums and notes."""
 
     def _read_values(self) -> np.ndarray:
@@ -147,25 +151,25 @@ def thumbnail_sources(resolved: ResolvedView) -> tuple[PanelSource, ...]:
     stage = trace.stage(resolved.weights_stage(None))
     extent = resolved.full_extent(stage, MAX_THUMBNAIL_CELLS)
     shown = (*((head, None) for head in range(heads)), *((None, by) for by in resolved.folds))
-    return tuple(ThumbnailSource(resolved, stage, *one, extent=extent) for one in shown)
+    return tuple(ThumbnailPanelSource(resolved, stage, *one, extent=extent) for one in shown)
 
 
-def _operand(
+def _present_operand(
     resolved: ResolvedView,
-    flow: FlowView,
+    flow: FlowBoardView,
     column: FlowColumn,
     panel: Heatmap,
     known: dict[Hashable, Heatmap],
 ) -> Heatmap | None:
     """Return the panel above a column."""
     if column.operand:
-        return _stage_operand(resolved, flow, column, panel, known)
-    return _layer_weights_panel(resolved, column, panel, known) if column.layer else None
+        return _present_stage_operand(resolved, flow, column, panel, known)
+    return _present_layer_weights(resolved, column, panel, known) if column.layer else None
 
 
-def _stage_operand(
+def _present_stage_operand(
     resolved: ResolvedView,
-    flow: FlowView,
+    flow: FlowBoardView,
     column: FlowColumn,
     panel: Heatmap,
     known: dict[Hashable, Heatmap],
@@ -183,7 +187,7 @@ def _stage_operand(
     side = (math.ceil(rows / block), math.ceil(columns / across))
     extent = PoolingExtent((block, across), part, None, side)
     head = flow.head if "head" in stage.dims else None
-    source = PanelSource(resolved, stage, head, None, extent=extent).heatmap(known)
+    source = PanelSource(resolved, stage, head, None, extent=extent).build_heatmap(known)
     key = ("operand", column.is_operand_transposed, source.key)
     if key in known:
         return known[key]
@@ -192,12 +196,12 @@ def _stage_operand(
     return replace(source.transposed(key), is_unlinked=True)
 
 
-def _layer_weights_panel(
+def _present_layer_weights(
     resolved: ResolvedView, column: FlowColumn, panel: Heatmap, known: dict[Hashable, Heatmap]
 ) -> Heatmap | None:
     """Return a layer's weights for the head in front, with one row per column of the input."""
     trace = resolved.run.trace
-    stage = trace.stage_at(column.layer_stage, resolved.leading)
+    stage = trace.stage_in_layer(column.layer_stage, resolved.leading)
     # Runs that differ only in the mask have the same parameters.
     held = (*trace.parameters.values(), *trace.model_weights.values())
     weights = tuple(map(IdentityKey, held))
@@ -210,8 +214,8 @@ def _layer_weights_panel(
     if values is None:
         return None
     blocks = (math.ceil(len(values) / MAX_OPERAND_ROWS), panel.columns.block)
-    pooled = _pool(values, *blocks)
-    found = find_range([sample_cells(values)])
+    pooled = _pool_largest_magnitudes(values, *blocks)
+    found = find_range_of_samples([sample_cells(values)])
     return replace(
         panel,
         key=key,
@@ -274,7 +278,7 @@ def layer_weight_factor(
     return next((factor for factor in found if None in factor.index), None)
 
 
-def _pool(values: np.ndarray, rows: int, columns: int) -> np.ndarray:
+def _pool_largest_magnitudes(values: np.ndarray, rows: int, columns: int) -> np.ndarray:
     """Return the number with the largest magnitude in each block."""
     if (rows, columns) == (1, 1):
         return values

@@ -54,7 +54,7 @@ class FlowTimeline(Struct, frozen=True):
             if not column.is_hidden
         }
 
-    def x_of(self, stage: str, share: float) -> float | None:
+    def x_of_stage(self, stage: str, share: float) -> float | None:
         """Return the x coordinate of a fraction of a stage, or None if the stage is not shown."""
         for at, line in self.lines.items():
             stages = self.stages_of(at)
@@ -62,7 +62,7 @@ class FlowTimeline(Struct, frozen=True):
                 return line.left() + line.width() * (stages.index(stage) + share) / len(stages)
         return None
 
-    def stage_at(self, x: float) -> tuple[str, float]:
+    def stage_and_share_at(self, x: float) -> tuple[str, float]:
         """Return the stage nearest to a position, and its fraction at that position."""
         at, line = min(
             self.lines.items(), key=lambda one: max(one[1].left() - x, x - one[1].right(), 0)
@@ -104,7 +104,7 @@ def paint_flow_timeline(
                 QRectF(line.left(), line.top(), width, line.height()), LINE_PX / 2, LINE_PX / 2
             )
     stage = highlights.step.computations[0].result.stage
-    x = timeline.x_of(stage, computed_share(placement, highlights, stage))
+    x = timeline.x_of_stage(stage, computed_share(placement, highlights, stage))
     if x is not None:
         middle = next(iter(timeline.lines.values())).center().y()
         radius = KNOB_PX / 2 * text_scale()

@@ -15,7 +15,7 @@ from visualizer.heatmap.cell_cursor_paint import (
     paint_frame,
 )
 from visualizer.heatmap.panel_margins import row_sums_width
-from visualizer.heatmap.panel_paint import MIN_STRUCK_CELL_PX, cell_areas, paint_mask
+from visualizer.heatmap.panel_paint import MIN_STRUCK_CELL_PX, merged_cell_areas, paint_masked_cells
 from visualizer.widgets.fonts import scaled_font, text_scale
 
 if TYPE_CHECKING:
@@ -39,18 +39,18 @@ def paint_prediction_marks(
             _paint_mark(painter, slot, cell, theme)
     else:
         for cell in highlights.verdict.wrong_cells:
-            _paint_sign(painter, slot, cell, CROSS_STROKES, theme.warning, theme)
+            _paint_verdict_sign(painter, slot, cell, CROSS_STROKES, theme.warning, theme)
         for cell in highlights.verdict.missed_cells:
-            _paint_ring(painter, slot, cell, theme)
+            _paint_missed_cell(painter, slot, cell, theme)
         for cell in highlights.verdict.right:
-            _paint_sign(painter, slot, cell, TICK_STROKES, theme.accent, theme)
+            _paint_verdict_sign(painter, slot, cell, TICK_STROKES, theme.accent, theme)
 
 
 def visible_cell_box(slot: PanelSlot, cell: Cell) -> QRectF | None:
     """Return the rectangle of a cell in a panel, or None if it is not visible."""
     if not is_cell_visible(slot.heatmap, cell):
         return None
-    return slot.cell(*cell.place[-2:])
+    return slot.cell_area(*cell.place[-2:])
 
 
 def _paint_mark(painter: QPainter, slot: PanelSlot, cell: Cell, theme: Theme) -> None:
@@ -66,13 +66,13 @@ def _paint_mark(painter: QPainter, slot: PanelSlot, cell: Cell, theme: Theme) ->
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
-def _paint_ring(painter: QPainter, slot: PanelSlot, cell: Cell, theme: Theme) -> None:
+def _paint_missed_cell(painter: QPainter, slot: PanelSlot, cell: Cell, theme: Theme) -> None:
     place = visible_cell_box(slot, cell)
     if place is not None:
         paint_frame(painter, place.adjusted(0.5, 0.5, -0.5, -0.5), 2.5, theme)
 
 
-def _paint_sign(
+def _paint_verdict_sign(
     painter: QPainter, slot: PanelSlot, cell: Cell, sign: SymbolStrokes, colour: str, theme: Theme
 ) -> None:
     """Draw a tick or a cross in a corner of a cell, next to its number."""
@@ -84,11 +84,11 @@ def _paint_sign(
     x, y = place.right() - size, place.top() + size
     lines = [QLineF(x + size * a, y + size * b, x + size * c, y + size * d) for a, b, c, d in sign]
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
-    _draw_outlined(painter, lines, colour, theme)
+    _draw_outlined_lines(painter, lines, colour, theme)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
-def _draw_outlined(painter: QPainter, lines: list[QLineF], colour: str, theme: Theme) -> None:
+def _draw_outlined_lines(painter: QPainter, lines: list[QLineF], colour: str, theme: Theme) -> None:
     """Draw lines that are visible on every colour."""
     for ink, width in ((theme.paper, 5.0), (colour, 2.5)):
         painter.setPen(QPen(QColor(ink), width, c=Qt.PenCapStyle.RoundCap))
@@ -113,17 +113,15 @@ def paint_highlights(
     """Cover the hidden part of a panel, and highlight computed cells and inputs."""
     stage = slot.heatmap.stage
     if stage in highlights.hidden_stages:
-        _paint_covered(
-            painter, slot, theme, is_marked=stage in {at.stage for at in highlights.marks}
-        )
+        _cover_panel(painter, slot, theme, is_marked=stage in {at.stage for at in highlights.marks})
     for reach in highlights.computed_extents:
         if reach.stage == stage:
-            _paint_empty(painter, slot, reach, theme)
+            _blank_uncomputed_cells(painter, slot, reach, theme)
     lit = [block for block in highlights.blocks if is_block_shown(slot, block)]
     for block in lit:
-        _paint_lit_labels(painter, slot, block, theme)
+        _paint_highlighted_labels(painter, slot, block, theme)
     for block in lit:  # over the label background
-        _paint_bars(painter, slot, block, theme)
+        _frame_block(painter, slot, block, theme)
     if (
         highlights.leading
         and len(highlights.blocks[0].rows) * len(highlights.blocks[0].columns) > 1
@@ -134,7 +132,7 @@ def paint_highlights(
     paint_prediction_marks(painter, slot, highlights, theme)
 
 
-def _paint_covered(painter: QPainter, slot: PanelSlot, theme: Theme, *, is_marked: bool) -> None:
+def _cover_panel(painter: QPainter, slot: PanelSlot, theme: Theme, *, is_marked: bool) -> None:
     """Cover a panel; place "?" inside a cell if there is room, so that no frame crosses it."""
     area = slot.cells.adjusted(0, 0, row_sums_width(slot.heatmap), 0)
     painter.fillRect(area, QColor(theme.paper))
@@ -145,7 +143,7 @@ def _paint_covered(painter: QPainter, slot: PanelSlot, theme: Theme, *, is_marke
     painter.setPen(QColor(theme.quiet))
     is_roomy = min(slot.cell_width, slot.cell_height) >= QUESTION_PX * text_scale()
     rows, columns = slot.heatmap.rows.visible_range, slot.heatmap.columns.visible_range
-    middle = slot.cell(rows[len(rows) // 2], columns[len(columns) // 2])
+    middle = slot.cell_area(rows[len(rows) // 2], columns[len(columns) // 2])
     painter.drawText(middle if is_roomy else slot.cells, panel_margins_paint.ALIGN_CENTRE, "?")
 
 
@@ -174,7 +172,9 @@ def _computed_rows(slot: PanelSlot, reach: ComputedExtent) -> float:
     return max(0, (reach.rows - axis.visible_range.start) / axis.block)
 
 
-def _paint_empty(painter: QPainter, slot: PanelSlot, reach: ComputedExtent, theme: Theme) -> None:
+def _blank_uncomputed_cells(
+    painter: QPainter, slot: PanelSlot, reach: ComputedExtent, theme: Theme
+) -> None:
     """Blank the cells that are not computed yet, and their row sums."""
     areas, cells = uncomputed_areas(slot, reach), slot.cells
     if not areas:
@@ -212,19 +212,19 @@ def is_block_shown(slot: PanelSlot, block: HighlightBlock) -> bool:
     return is_own and not heatmap.fold and not heatmap.is_unlinked
 
 
-def visible_cells(slot: PanelSlot, block: HighlightBlock) -> QRectF | None:
+def visible_block_area(slot: PanelSlot, block: HighlightBlock) -> QRectF | None:
     """Return the rectangle of a block in a panel, or None if none of its cells is visible."""
     rows = _intersect_ranges(block.rows, slot.heatmap.rows.visible_range)
     columns = _intersect_ranges(block.columns, slot.heatmap.columns.visible_range)
     if not rows or not columns:
         return None
-    return slot.cell(rows[0], columns[0]).united(slot.cell(rows[-1], columns[-1]))
+    return slot.cell_area(rows[0], columns[0]).united(slot.cell_area(rows[-1], columns[-1]))
 
 
-def _paint_lit_labels(
+def _paint_highlighted_labels(
     painter: QPainter, slot: PanelSlot, block: HighlightBlock, theme: Theme
 ) -> None:
-    if visible_cells(slot, block) is None:
+    if visible_block_area(slot, block) is None:
         return
     if len(block.rows) == 1 and slot.has_row_labels:
         highlight_row_label(painter, slot, block.rows[0], theme)
@@ -232,13 +232,13 @@ def _paint_lit_labels(
         highlight_column_label(painter, slot, block.columns[0], theme)
 
 
-def _paint_bars(painter: QPainter, slot: PanelSlot, block: HighlightBlock, theme: Theme) -> None:
+def _frame_block(painter: QPainter, slot: PanelSlot, block: HighlightBlock, theme: Theme) -> None:
     """Frame a block; if it spans the panel, draw bars outside the panel instead.
 
     Between two rows, the line is as thin as the gap between them, so that no colour is covered.
     Only the frame of a block inside a panel covers the edges of neighbouring cells.
     """
-    area = visible_cells(slot, block)
+    area = visible_block_area(slot, block)
     if area is None:
         return
     has_gaps = min(slot.cell_width, slot.cell_height) >= MIN_CELL_WITH_GAP_PX
@@ -296,10 +296,10 @@ def paint_mask_changes(
     is_tiny = min(slot.cell_width, slot.cell_height) < MIN_STRUCK_CELL_PX
     painter.save()
     if not is_tiny:
-        paint_mask(painter, slot, fresh.forbidden, theme)
+        paint_masked_cells(painter, slot, fresh.forbidden, theme)
     painter.translate(slot.cells.topLeft())
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setBrush(QColor(theme.accent if is_tiny else theme.paper))
     for cells in (fresh.forbidden, fresh.allowed) if is_tiny else (fresh.allowed,):
-        painter.drawRects(cell_areas(slot, cells))
+        painter.drawRects(merged_cell_areas(slot, cells))
     painter.restore()

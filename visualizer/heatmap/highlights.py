@@ -17,7 +17,7 @@ from visualizer.explanations.explain import explain
 from visualizer.explanations.prediction_judge import judge_prediction
 from visualizer.explanations.step_context import parenthesize_negative
 from visualizer.format import format_number
-from visualizer.heatmap.cell_lookup import largest_in_block
+from visualizer.heatmap.cell_lookup import largest_cell_in_block
 from visualizer.heatmap.step_motion_phases import MOTION_KINDS, MotionKind
 from visualizer.session.timeline import Step
 
@@ -138,7 +138,9 @@ def step_computations(resolved: ResolvedView, step: Step) -> tuple[BlockComputat
         before = resolved.leading if head is None else (*resolved.leading, head)
         result = HighlightBlock(step.stage, head, step.rows, step.columns, True)
         found.append(
-            BlockComputation(result, tuple(dict.fromkeys(_input_blocks(trace, step, before))))
+            BlockComputation(
+                result, tuple(dict.fromkeys(_input_blocks_of_step(trace, step, before)))
+            )
         )
     return tuple(found)
 
@@ -149,7 +151,7 @@ def highlighted_blocks(computations: tuple[BlockComputation, ...]) -> tuple[High
     return (*results, *dict.fromkeys(block for each in computations for block in each.inputs))
 
 
-def cell_highlights(resolved: ResolvedView, cell: Cell) -> tuple[HighlightBlock, ...]:
+def input_blocks_of_cell(resolved: ResolvedView, cell: Cell) -> tuple[HighlightBlock, ...]:
     """Return the highlighted inputs of a cell."""
     row, column = cell.place[-2:]
     step = Step(cell.stage, range(row, row + 1), range(column, column + 1))
@@ -159,10 +161,12 @@ def cell_highlights(resolved: ResolvedView, cell: Cell) -> tuple[HighlightBlock,
         return tuple(
             HighlightBlock(cell.stage, head, step.rows, step.columns, False) for head in heads
         )
-    return tuple(_input_blocks(trace, step, (*resolved.leading, *cell.place[:-2])))
+    return tuple(_input_blocks_of_step(trace, step, (*resolved.leading, *cell.place[:-2])))
 
 
-def _input_blocks(trace: Trace, step: Step, before: tuple[int, ...]) -> list[HighlightBlock]:
+def _input_blocks_of_step(
+    trace: Trace, step: Step, before: tuple[int, ...]
+) -> list[HighlightBlock]:
     row, column = step.rows[0], step.columns[0]
     heads = ((row, at) for at in _first_columns_of_heads(trace, step))
     cells = dict.fromkeys([(row, column), *heads, (step.rows[-1], step.columns[-1])])
@@ -172,7 +176,11 @@ def _input_blocks(trace: Trace, step: Step, before: tuple[int, ...]) -> list[Hig
     if is_hollow or len({tuple(one.name for one in each) for each in factors}) > 1:
         # For example, the context vectors of an edited head do not belong to any stage, and
         # without scores, masked weights at the corners have no inputs.
-        return [block for half in _split_step(step) for block in _input_blocks(trace, half, before)]
+        return [
+            block
+            for half in _split_step(step)
+            for block in _input_blocks_of_step(trace, half, before)
+        ]
     found = []
     for low, high in zip(factors[0], factors[-1], strict=True):
         if low.name != step.stage:
@@ -261,25 +269,25 @@ def present_highlights(resolved: ResolvedView) -> Highlights:
         return _prediction_highlights(resolved, resolved.prediction)
     if resolved.place is None:
         return Highlights()
-    described = resolved.described_place
-    step = resolved.timeline.step(described or resolved.place)
+    described = resolved.described_position
+    step = resolved.timeline.step_at(described or resolved.place)
     extents = computed_extents(resolved.timeline, resolved.place)
     computations = step_computations(resolved, step)
-    position = resolved.timeline.position(resolved.place)
+    position = resolved.timeline.step_index(resolved.place)
     terms = _step_terms(resolved, step)
     operation = resolved.run.trace.stage(step.stage).operation
     kind = MOTION_KINDS[operation] if terms else MotionKind.MOVE
     ms = _step_duration_ms(resolved, position) if described == resolved.place else 0.0
     highlighted = HighlightedStep(position, ms, computations, kind, terms)
     blocks = highlighted_blocks(computations)
-    return Highlights(extents, blocks, resolved.step_cell, step=highlighted)
+    return Highlights(extents, blocks, resolved.described_step_cell, step=highlighted)
 
 
 def _step_terms(resolved: ResolvedView, step: Step) -> StepTerms | None:
     """Return the terms that a step's motion shows, or None for whole stages and long rows."""
-    trace, cell = resolved.run.trace, resolved.step_cell
+    trace, cell = resolved.run.trace, resolved.described_step_cell
     is_shown = trace.stage(step.stage).operation in MOTION_KINDS and len(step.rows) == 1
-    if cell is None or not is_shown or trace.sides[1] > MAX_MOTION_TERMS:
+    if cell is None or not is_shown or trace.query_key_counts[1] > MAX_MOTION_TERMS:
         return None
     explanation = explain(trace, cell.stage, (*resolved.leading, *cell.place))
     factors = explanation.groups[0].factors
@@ -293,42 +301,46 @@ def _step_terms(resolved: ResolvedView, step: Step) -> StepTerms | None:
         names if len(names) == len(terms) else (),
         tuple(read),
         terms,
-        explanation.chosen if is_share else int(explanation.sizes.argmax()),
+        explanation.chosen if is_share else int(explanation.term_magnitudes.argmax()),
         explanation.value,
-        _share_form(factors[0]) if is_share else "",
+        _softmax_term_form(factors[0]) if is_share else "",
     )
 
 
-def _share_form(score: Factor) -> str:
+def _softmax_term_form(score: Factor) -> str:
     shift = parenthesize_negative(format_number(score.shift, MAX_FORM_DECIMALS))
     return score.form.format(f"score − {shift}" if score.shift else "score")
 
 
 def _step_duration_ms(resolved: ResolvedView, position: int) -> float | None:
     playhead = resolved.view.playhead
-    return resolved.timeline.duration_ms(position) / playhead.speed if playhead.is_playing else None
+    return (
+        resolved.timeline.step_duration_ms(position) / playhead.speed
+        if playhead.is_playing
+        else None
+    )
 
 
-def highlight_pointed_cell(resolved: ResolvedView, highlights: Highlights) -> Highlights:
+def with_pointed_cell_inputs(resolved: ResolvedView, highlights: Highlights) -> Highlights:
     """Highlight the inputs of the hovered or pinned cell, if no step is highlighted."""
-    cell = resolved.hovered_or_pinned
+    cell = resolved.hovered_or_pinned_cell
     if cell is None or highlights.blocks or cell.stage in highlights.hidden_stages:
         return highlights
-    return replace(highlights, blocks=cell_highlights(resolved, cell))
+    return replace(highlights, blocks=input_blocks_of_cell(resolved, cell))
 
 
 def _prediction_highlights(resolved: ResolvedView, guess: Prediction) -> Highlights:
     if not guess.is_revealed:
         return Highlights(hidden_stages=resolved.hidden_stages, marks=guess.marks)
-    guess = _snap_to_drawn_cells(resolved, guess)
+    guess = _snap_marks_to_drawn_cells(resolved, guess)
     verdict = judge_prediction(resolved, guess)
     return Highlights(hidden_stages=resolved.hidden_stages, marks=guess.marks, verdict=verdict)
 
 
-def _snap_to_drawn_cells(resolved: ResolvedView, guess: Prediction) -> Prediction:
+def _snap_marks_to_drawn_cells(resolved: ResolvedView, guess: Prediction) -> Prediction:
     """Replace each marked cell with the cell that has the largest magnitude in its block."""
     blocks = resolved.extent(resolved.run.trace.stage(guess.stage)).blocks
     if blocks == (1, 1):
         return guess
-    marks = (largest_in_block(resolved, mark, blocks) for mark in guess.marks)
+    marks = (largest_cell_in_block(resolved, mark, blocks) for mark in guess.marks)
     return replace(guess, marks=tuple(dict.fromkeys(marks)))

@@ -70,7 +70,7 @@ class MinimapWidget(QWidget):
         painter.setPen(QPen(QColor(theme.border), 1))
         painter.drawRect(self.rect().adjusted(0, 0, -1, -1))
         area = self.map_area()
-        if self._is_complete(board.overview):
+        if self._is_fully_computed(board.overview):
             painter.drawPixmap(area.toRect(), self._pixmap_of(board.overview))
         else:
             painter.fillRect(area.toRect(), QColor(theme.raised))
@@ -89,7 +89,7 @@ class MinimapWidget(QWidget):
             EDGE_MARGIN_PX, EDGE_MARGIN_PX, -EDGE_MARGIN_PX, -EDGE_MARGIN_PX
         )
 
-    def _is_complete(self, heatmap: Heatmap) -> bool:
+    def _is_fully_computed(self, heatmap: Heatmap) -> bool:
         """Return whether the whole panel is computed and not hidden for a prediction."""
         rows = {reach.stage: reach.rows for reach in self._highlights.computed_extents}
         is_whole = rows.get(heatmap.stage, len(heatmap.rows.labels)) >= len(heatmap.rows.labels)
@@ -97,7 +97,7 @@ class MinimapWidget(QWidget):
 
     def _pixmap_of(self, heatmap: Heatmap) -> QPixmap:
         if self._picture is None or self._picture[:2] != (heatmap, self._theme):
-            image = colour_mapping.colour_image(
+            image = colour_mapping.create_colour_image(
                 colour_mapping.colour_indices(heatmap), heatmap.colour.map, self._theme
             )
             self._picture = (heatmap, self._theme, QPixmap.fromImage(image))
@@ -106,13 +106,13 @@ class MinimapWidget(QWidget):
     # ------------------------------------------------------------------ mouse
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        self._centre_on(event.position())
+        self._request_centre(event.position())
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         if event.buttons():
-            self._centre_on(event.position())
+            self._request_centre(event.position())
 
-    def _centre_on(self, point: QPointF) -> None:
+    def _request_centre(self, point: QPointF) -> None:
         board, area = self._board, self.map_area()
         if board and board.overview:
             overview = board.overview

@@ -99,21 +99,23 @@ def place_card(
     left = [QRectF(target.left() - gap - width, top, width, height) for top in tops]
     is_wide = target.width() > width / 2
     places = (below, *right, *left, above) if is_wide else (*right, *left, below, above)
-    moved = [_move_into(place, seen) for place in places]
+    moved = [_move_into_view(place, seen) for place in places]
 
     def covered_px(place: QRectF) -> tuple[int, int]:
-        return _shared_px(place, target), sum(_shared_px(place, one) for one in occupied)
+        return _overlap_area_px(place, target), sum(
+            _overlap_area_px(place, one) for one in occupied
+        )
 
     return min(moved, key=covered_px)
 
 
-def _shared_px(one: QRectF, other: QRectF) -> int:
+def _overlap_area_px(one: QRectF, other: QRectF) -> int:
     """Return the overlap of two areas in square pixels."""
     shared = one.intersected(other)
     return round(shared.width() * shared.height())
 
 
-def _move_into(area: QRectF, seen: QRectF) -> QRectF:
+def _move_into_view(area: QRectF, seen: QRectF) -> QRectF:
     """Move an area into the visible part."""
     margin = SHADOW_PX
     left = min(area.left(), seen.right() - margin - area.width())
@@ -160,10 +162,10 @@ class ScoreCard(Struct, frozen=True, eq=False):
         """Return the sum of the products shown at a progress from 0 to 1; at 1, the score."""
         if progress >= 1:
             return self.terms.value
-        count = self._count_at(progress)
+        count = self._term_count_at(progress)
         return sum(self.terms.terms[at] for at in self.shown.order[:count])
 
-    def _count_at(self, progress: float) -> int:
+    def _term_count_at(self, progress: float) -> int:
         return math.floor(progress * (len(self.shown.order) + 1))
 
     def paint(self, painter: QPainter, progress: PhaseProgress, theme: Theme) -> None:
@@ -171,11 +173,11 @@ class ScoreCard(Struct, frozen=True, eq=False):
         if not met or landed == 1:
             return
         painter.setOpacity(min(1.0, met / APPEARANCE_SHARE) * (1 - landed))
-        _paint_sheet(painter, self.area, theme)
+        _paint_card_background(painter, self.area, theme)
         names = ["q", "k"] if len(self.terms.factors) == 2 else [""] * len(self.terms.factors)
         top, line = self.area.top() + PADDING_PX * text_scale(), LINE_PX * text_scale()
         for row, name in enumerate([*names, "×"]):
-            self._paint_line(painter, row, name, self._count_at(met), theme)
+            self._paint_line(painter, row, name, self._term_count_at(met), theme)
         at = QRectF(self.area.left(), top + (len(names) + 1) * line, self.area.width(), line)
         self._paint_sum(painter, at, met, theme)
         painter.setOpacity(1 - landed)
@@ -189,7 +191,7 @@ class ScoreCard(Struct, frozen=True, eq=False):
         is_product = row == len(factors)
         top = self.area.top() + (PADDING_PX + row * LINE_PX) * scale
         left, line = self.area.left() + PADDING_PX * scale, LINE_PX * scale
-        _draw(painter, QRectF(left, top, 18 * scale, line), name, theme.quiet, ALIGN_LEFT)
+        _draw_text(painter, QRectF(left, top, 18 * scale, line), name, theme.quiet, ALIGN_LEFT)
         left += 22 * scale
         numbers = self.terms.terms if is_product else factors[row]
         for place, at in enumerate(self.shown.order):
@@ -200,19 +202,19 @@ class ScoreCard(Struct, frozen=True, eq=False):
             if not is_product and self.colours and at < len(self.colours[row]):
                 background, ink = self.colours[row][at]
                 painter.fillRect(cell.adjusted(0.5, 1, -0.5, -1), QColor(background))
-            _draw(painter, cell, _write(numbers[at]), ink, ALIGN_CENTRE)
+            _draw_text(painter, cell, _format_value(numbers[at]), ink, ALIGN_CENTRE)
         if self.shown.others and (not is_product or count > len(self.shown.order)):
             cell = QRectF(
                 left + len(self.shown.order) * NUMBER_PX * scale, top, NUMBER_PX * scale, line
             )
-            rest = _write(self.shown.rest) if is_product else "…"
-            _draw(painter, cell, rest, theme.quiet, ALIGN_CENTRE)
+            rest = _format_value(self.shown.rest) if is_product else "…"
+            _draw_text(painter, cell, rest, theme.quiet, ALIGN_CENTRE)
 
     def _paint_sum(self, painter: QPainter, line: QRectF, met: float, theme: Theme) -> None:
         """Paint the sum so far as a number and as a bar, which is full when all terms are added."""
         scale = text_scale()
         left = line.left() + PADDING_PX * scale
-        _draw(painter, QRectF(left, line.top(), 18 * scale, line.height()), "Σ", theme.quiet,
+        _draw_text(painter, QRectF(left, line.top(), 18 * scale, line.height()), "Σ", theme.quiet,
               ALIGN_LEFT)  # fmt: skip
         width = line.width() - (2 * PADDING_PX + 22 + NUMBER_PX) * scale
         track = QRectF(left + 22 * scale, line.center().y() - 4 * scale, width, 8 * scale)
@@ -220,7 +222,7 @@ class ScoreCard(Struct, frozen=True, eq=False):
         total = self.sum_at(met)
         _paint_bar(painter, track, min(1.0, abs(total) / whole), theme.accent, theme)
         number = QRectF(track.right(), line.top(), NUMBER_PX * scale, line.height())
-        _draw(painter, number, _write(total), theme.accent, ALIGN_RIGHT,
+        _draw_text(painter, number, _format_value(total), theme.accent, ALIGN_RIGHT,
               QFont.Weight.DemiBold)  # fmt: skip
 
     def _paint_landing_value(
@@ -237,8 +239,8 @@ class ScoreCard(Struct, frozen=True, eq=False):
         painter.setPen(QPen(QColor(theme.accent), 1.5))
         painter.setBrush(QColor(theme.paper))
         painter.drawRoundedRect(chip, 3, 3)
-        value = _write(self.terms.value)
-        _draw(painter, chip, value, theme.ink, ALIGN_CENTRE, QFont.Weight.DemiBold)
+        value = _format_value(self.terms.value)
+        _draw_text(painter, chip, value, theme.ink, ALIGN_CENTRE, QFont.Weight.DemiBold)
 
 
 class SoftmaxCard(Struct, frozen=True, eq=False):
@@ -261,7 +263,7 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
         return cls(terms, shown, place_card(width, height, target, seen, occupied))
 
     @property
-    def total(self) -> float:
+    def exponential_sum(self) -> float:
         """The sum of all exponentials, by which each exponential is divided."""
         return sum(self.terms.terms)
 
@@ -274,7 +276,7 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
             The progress of the two phases, from 0 to 1.
         """
         largest = max(self.terms.terms) or 1.0
-        exponential, weight = term / largest, term / (self.total or 1.0)
+        exponential, weight = term / largest, term / (self.exponential_sum or 1.0)
         return growth * (exponential + (weight - exponential) * normalization)
 
     def bar_growth(self, row: int, grown: float) -> float:
@@ -287,12 +289,12 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
 
         The numbers change only once, because intermediate ones would be seen while paused.
         """
-        return (self.total or 1.0) if normalization else 1.0
+        return (self.exponential_sum or 1.0) if normalization else 1.0
 
     def sum_at(self, grown: float, normalization: float) -> float:
         """Return the sum of the numbers that the card shows."""
         if grown == 1:
-            return self.total / self.divisor(normalization)
+            return self.exponential_sum / self.divisor(normalization)
         shown = enumerate(self.shown.order)
         return sum(self.terms.terms[at] for row, at in shown if self.bar_growth(row, grown) == 1)
 
@@ -302,18 +304,20 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
         if not grown or landed == 1:
             return
         painter.setOpacity(min(1.0, grown / APPEARANCE_SHARE) * (1 - landed))
-        _paint_sheet(painter, self.area, theme)
+        _paint_card_background(painter, self.area, theme)
         scale, terms = text_scale(), self.terms.terms
         left, top = self.area.left() + PADDING_PX * scale, self.area.top() + PADDING_PX * scale
-        bars = [(self._name(at), terms[at], at == self.terms.chosen) for at in self.shown.order]
+        bars = [
+            (self._term_name(at), terms[at], at == self.terms.chosen) for at in self.shown.order
+        ]
         if self.shown.others:
             bars.append((f"{self.shown.others:,} more", self.shown.rest, False))
         across, line_height = self.area.width() - 2 * PADDING_PX * scale, LINE_PX * scale
         divisor = self.divisor(divided)
         form = self.terms.form
         if divided:
-            form = f"{form} ÷ {_write(divisor)}"
-        _draw(painter, QRectF(left, top, across, line_height), form, theme.quiet, ALIGN_RIGHT)
+            form = f"{form} ÷ {_format_value(divisor)}"
+        _draw_text(painter, QRectF(left, top, across, line_height), form, theme.quiet, ALIGN_RIGHT)
         top += line_height
         for row, (name, term, is_chosen) in enumerate(bars):
             line = QRectF(left, top + row * line_height, 0, line_height)
@@ -322,11 +326,11 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
         foot = QRectF(left, top + len(bars) * line_height + 4 * scale, across, line_height)
         painter.setPen(QPen(QColor(theme.hairline), 1))
         painter.drawLine(foot.topLeft(), foot.topRight())
-        total = _write(self.sum_at(grown, divided))
-        _draw(painter, foot, f"sum {total}", theme.ink, ALIGN_RIGHT, QFont.Weight.DemiBold)
+        total = _format_value(self.sum_at(grown, divided))
+        _draw_text(painter, foot, f"sum {total}", theme.ink, ALIGN_RIGHT, QFont.Weight.DemiBold)
         painter.setOpacity(1)
 
-    def _name(self, at: int) -> str:
+    def _term_name(self, at: int) -> str:
         return self.terms.names[at] if self.terms.names else str(at + 1)
 
     def _paint_bar_line(
@@ -344,18 +348,18 @@ class SoftmaxCard(Struct, frozen=True, eq=False):
             name, Qt.TextElideMode.ElideRight, (NAME_PX - 8) * scale
         )
         label = QRectF(line.left(), line.top(), (NAME_PX - 8) * scale, line.height())
-        _draw(painter, label, words, theme.accent if is_chosen else theme.ink, ALIGN_RIGHT)
+        _draw_text(painter, label, words, theme.accent if is_chosen else theme.ink, ALIGN_RIGHT)
         track = QRectF(line.left() + NAME_PX * scale, line.center().y() - 4 * scale,
                        BAR_PX * scale, 8 * scale)  # fmt: skip
         ink = theme.accent if is_chosen else theme.quiet
         _paint_bar(painter, track, self.bar_length(term, growth, divided), ink, theme)
         if growth == 1:
-            number = _write(term / self.divisor(divided))
+            number = _format_value(term / self.divisor(divided))
             place = QRectF(track.right(), line.top(), NUMBER_PX * scale, line.height())
-            _draw(painter, place, number, theme.ink, ALIGN_RIGHT)
+            _draw_text(painter, place, number, theme.ink, ALIGN_RIGHT)
 
 
-def _paint_sheet(painter: QPainter, area: QRectF, theme: Theme) -> None:
+def _paint_card_background(painter: QPainter, area: QRectF, theme: Theme) -> None:
     """Paint a card with a soft shadow."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setPen(Qt.PenStyle.NoPen)
@@ -376,12 +380,12 @@ def _paint_bar(painter: QPainter, track: QRectF, share: float, ink: str, theme: 
     )
 
 
-def _write(value: float) -> str:
+def _format_value(value: float) -> str:
     """Format a number with fixed decimals; only a large number has an exponent."""
     return format_number(0.0 if abs(value) < 0.5 * 10**-DECIMALS else value, DECIMALS)
 
 
-def _draw(
+def _draw_text(
     painter: QPainter,
     area: QRectF,
     text: str,

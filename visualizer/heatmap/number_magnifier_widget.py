@@ -47,7 +47,7 @@ class NumberMagnifier(QWidget):
         self.setAccessibleName("Values around the pointer")
         self.hide()
 
-    def show_cells(
+    def show_numbers_around(
         self, slot: PanelSlot, place: tuple[int, int], offset: QPointF, theme: Theme
     ) -> None:
         """Show the cells around a cell, or nothing if its number is visible or stands for a block.
@@ -62,7 +62,7 @@ class NumberMagnifier(QWidget):
         if slot.numbers or slot.heatmap.is_pooled:
             return
         scale, heatmap = text_scale(), slot.heatmap
-        part, margin = _cells_around(heatmap, place), round(MARGIN_PX * scale)
+        part, margin = _heatmap_part_around(heatmap, place), round(MARGIN_PX * scale)
         labels = [part.rows.labels[at] for at in part.rows.visible_range]
         metrics = font_metrics(LABEL_PX)
         widest = max(map(metrics.horizontalAdvance, labels))
@@ -76,9 +76,9 @@ class NumberMagnifier(QWidget):
             has_row_labels=False, numbers=cell_number_format([part], width, height),
         )  # fmt: skip
         self._whole, self._place, self._theme = heatmap, place, theme
-        self._origin = slot.cell(*place).translated(-offset)
+        self._origin = slot.cell_area(*place).translated(-offset)
         self.resize(left + cells.width() + margin, top + cells.height() + margin)
-        self.move(self._corner())
+        self.move(self._choose_position())
         self.show()
         self.update()
 
@@ -87,7 +87,7 @@ class NumberMagnifier(QWidget):
         if self.isVisible() and not self._origin.contains(point):
             self.hide()
 
-    def _corner(self) -> QPoint:
+    def _choose_position(self) -> QPoint:
         """Return the position below the cell, or above it if there is no room.
 
         The row of the cell remains visible, because frames and ribbons mark its operands there.
@@ -111,10 +111,12 @@ class NumberMagnifier(QWidget):
         frame = QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
         painter.drawRoundedRect(frame, RADIUS_PX, RADIUS_PX)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-        indices = _part_of(colour_mapping.colour_indices(self._whole), self._whole, slot.heatmap)
+        indices = _slice_to_part(
+            colour_mapping.colour_indices(self._whole), self._whole, slot.heatmap
+        )
         panel_paint.paint_values(painter, slot, theme, indices)
         self._paint_labels(painter, slot)
-        paint_frame(painter, slot.cell(*self._place), 2, theme)
+        paint_frame(painter, slot.cell_area(*self._place), 2, theme)
         painter.end()
 
     def _paint_labels(self, painter: QPainter, slot: PanelSlot) -> None:
@@ -128,48 +130,51 @@ class NumberMagnifier(QWidget):
                 painter.setFont(scaled_font(LABEL_PX, weight))
                 painter.setPen(QColor(self._theme.accent if is_chosen else self._theme.quiet))
                 if axis is rows:
-                    cell = slot.cell(at, columns.visible_range.start)
+                    cell = slot.cell_area(at, columns.visible_range.start)
                     area = QRectF(0, cell.top(), cell.left() - margin / 2, cell.height())
                     text = elide_label(axis.labels[at], area.width() - margin / 2, LABEL_PX)
                     painter.drawText(area, ALIGN_RIGHT, text)
                 else:
-                    cell = slot.cell(rows.visible_range.start, at)
+                    cell = slot.cell_area(rows.visible_range.start, at)
                     area = QRectF(cell.left(), cell.top() - line - 3, cell.width(), line)
                     text = elide_label(axis.labels[at], area.width(), LABEL_PX)
                     painter.drawText(area, ALIGN_CENTRE, text)
 
 
-def _visible_part(axis: HeatmapAxis, at: int) -> HeatmapAxis:
+def _axis_part_around(axis: HeatmapAxis, at: int) -> HeatmapAxis:
     """Return an axis of at most `CELLS` rows or columns, with one of them in the middle."""
     seen = axis.visible_range
     start = max(seen.start, min(at - CELLS // 2, seen.stop - CELLS))
     return replace(axis, part=range(start, min(start + CELLS, seen.stop)))
 
 
-def _cells_around(heatmap: Heatmap, place: tuple[int, int]) -> Heatmap:
+def _heatmap_part_around(heatmap: Heatmap, place: tuple[int, int]) -> Heatmap:
     part = replace(
         heatmap,
-        rows=_visible_part(heatmap.rows, place[0]),
-        columns=_visible_part(heatmap.columns, place[1]),
+        rows=_axis_part_around(heatmap.rows, place[0]),
+        columns=_axis_part_around(heatmap.columns, place[1]),
         sums=None,
         is_marked=False,
     )
     return replace(
         part,
-        values=_part_of(heatmap.values, heatmap, part),
-        forbidden=_part_of(heatmap.forbidden, heatmap, part),
-        dropped=_part_of(heatmap.dropped, heatmap, part),
-        hidden=_part_of(heatmap.hidden, heatmap, part),
-        uneven_cells=_part_of(heatmap.uneven_cells, heatmap, part),
+        values=_slice_to_part(heatmap.values, heatmap, part),
+        forbidden=_slice_to_part(heatmap.forbidden, heatmap, part),
+        dropped=_slice_to_part(heatmap.dropped, heatmap, part),
+        hidden=_slice_to_part(heatmap.hidden, heatmap, part),
+        uneven_cells=_slice_to_part(heatmap.uneven_cells, heatmap, part),
     )
 
 
-def _part_of(cells: np.ndarray | None, whole: Heatmap, part: Heatmap) -> np.ndarray | None:
+def _slice_to_part(cells: np.ndarray | None, whole: Heatmap, part: Heatmap) -> np.ndarray | None:
     """Return the rows and columns of an array that a part of a panel shows."""
     if cells is None:
         return None
     rows, columns = (
-        slice(axis.cell(seen.visible_range.start), axis.cell(seen.visible_range.stop))
+        slice(
+            axis.cell_index_of(seen.visible_range.start),
+            axis.cell_index_of(seen.visible_range.stop),
+        )
         for axis, seen in ((whole.rows, part.rows), (whole.columns, part.columns))
     )
     return cells[rows, columns]

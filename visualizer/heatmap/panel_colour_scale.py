@@ -10,8 +10,8 @@ from msgspec import Struct
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.heatmap.colour_range import (
     SHARE_ROUNDING_TOLERANCE,
-    automatic_range,
     end_with_tolerance,
+    find_cached_range,
 )
 from visualizer.session.comparison import ROUNDING_TOLERANCE
 from visualizer.session.view_options import ColourCurve, ColourLimits
@@ -78,7 +78,7 @@ def choose_colour_scale(
     if limits is ColourLimits.AUTO:
         name = stage.name if stage.is_weights else ""
         is_share = not is_signed and lens is not WeightTransform.TIMES_VALUE
-        found = automatic_range(shown, leadings, name, is_share)
+        found = find_cached_range(shown, leadings, name, is_share)
         low = -found.end if is_signed else 0.0
         return ColourScale(map_, chosen.curve, limits, low, found.end, found.is_exceeded)
     farthest = max(map(abs, _value_range(tensors)))
@@ -105,7 +105,8 @@ def _max_possible_weight(shown: Sequence[tuple[Trace, CachedTensor]], farthest: 
     rates = [
         trace.spec.dropout
         for trace, tensor in shown
-        if trace.dropout_stage and tensor is trace.cached_stage(trace.dropout_stage)
+        if trace.dropout_stage_name
+        and tensor is trace.cached_stage_tensor(trace.dropout_stage_name)
     ]
     end = 1 / (1 - max(rates, default=0.0))
     return end if farthest <= end * (1 + SHARE_ROUNDING_TOLERANCE) else farthest
@@ -116,7 +117,7 @@ def _typed_ends(chosen: ColourOptions, stage: Stage, is_signed: bool) -> tuple[f
 
     They may have been entered for a signed scale.
     """
-    ends = chosen.ends(stage.name)
+    ends = chosen.entered_limits(stage.name)
     if ends is None or is_signed:
         return ends
     low, high = max(ends[0], 0.0), ends[1]
@@ -154,7 +155,7 @@ def choose_difference_scale(
     rounding, is_exceeded = ROUNDING_TOLERANCE * size, False
     farthest = largest if limits is ColourLimits.PANEL else max(map(abs, tensor.limits()))
     if limits is ColourLimits.AUTO:
-        found = automatic_range([(None, tensor)], leadings, smallest=rounding)
+        found = find_cached_range([(None, tensor)], leadings, smallest=rounding)
         farthest, is_exceeded = found.end, found.is_exceeded
     end = max(farthest, rounding) or 1.0
     return ColourScale(chosen.diverging, chosen.curve, limits, -end, end, is_exceeded)
@@ -173,14 +174,14 @@ def out_of_range_masks(
     can_exceed = colour.limits in {ColourLimits.AUTO, ColourLimits.TYPED}
     if not can_exceed or colour.curve is ColourCurve.RANK:
         return None
-    counts = is_on_scale(values, marks)
+    counts = on_scale_mask(values, marks)
     holds = np.finfo(values.dtype)  # rounded to this type, 0.6 is not above 0.6
     ends = colour.low, end_with_tolerance(colour.high)
     low, high = np.clip(ends, holds.min, holds.max).astype(values.dtype)
     return counts & (values < low), counts & (values > high)
 
 
-def is_on_scale(values: np.ndarray, marks: Iterable[np.ndarray | None]) -> np.ndarray:
+def on_scale_mask(values: np.ndarray, marks: Iterable[np.ndarray | None]) -> np.ndarray:
     """Return the mask of cells with a value on the scale: finite and without a mark."""
     counts: np.ndarray = np.isfinite(values)
     for mark in marks:

@@ -6,9 +6,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from visualizer.format import format_number
-from visualizer.heatmap.board import POOLING_PREFIX, pooling_note
+from visualizer.heatmap.board import POOLING_PREFIX, describe_pooling
 from visualizer.heatmap.colour_mapping import LOG_SPAN
-from visualizer.heatmap.colour_range import AutomaticRange
+from visualizer.heatmap.colour_range import AutomaticColourRange
 from visualizer.session.view_options import ColourCurve, ColourLimits
 from visualizer.widgets.fonts import font_metrics, system_font, text_scale
 
@@ -46,7 +46,7 @@ def footer_height(heatmap: Heatmap, notes: int = 0) -> float:
     return (4 + NOTE_HEIGHT_PX * (notes + is_own)) * text_scale()
 
 
-def notes_height(heatmap: Heatmap) -> float:
+def layer_notes_height(heatmap: Heatmap) -> float:
     """Return the height of the layer's name and the notes above a layer's panel."""
     return 16 * max(1, len(heatmap.notes)) * text_scale()
 
@@ -64,11 +64,11 @@ def min_column_header_width(heatmap: Heatmap) -> float:
         -(-len(axis.labels) // drawn) for axis, drawn in zip(axes, heatmap.side, strict=True)
     )
     shown = (heatmap.colour, heatmap.unit, title, heatmap.stage)
-    return _min_head_width(shown, heatmap.notes, blocks, system_font())
+    return _measure_column_header_width(shown, heatmap.notes, blocks, system_font())
 
 
 @lru_cache(maxsize=256)
-def _min_head_width(
+def _measure_column_header_width(
     shown: tuple[ColourScale, str, str, str],
     notes: tuple[str, ...],
     blocks: tuple[int, ...],
@@ -79,7 +79,7 @@ def _min_head_width(
     if max(blocks) > 1:
         # Even when zoomed in, reserve room for the pooling note of the whole panel: content under
         # the pointer must not move.
-        notes = (*notes, pooling_note(colour.is_signed, *blocks))
+        notes = (*notes, describe_pooling(colour.is_signed, *blocks))
     ends = _compact_texts(_scale_texts(*shown), colour.is_signed)
     scale = MIN_RAMP_PX * text_scale() + sum(_line_width(text) for text in ends if text)
     wide = _measure_text(title, font) * 1.3 + 8
@@ -87,7 +87,7 @@ def _min_head_width(
     return max(MIN_GUTTER_PX * text_scale(), wide, scale, *map(_line_width, short))
 
 
-def fit_note(note: str, width: float) -> str:
+def shorten_note(note: str, width: float) -> str:
     """Return a note, without its optional prefix if the whole note does not fit."""
     return note if _line_width(note) <= width else note.removeprefix(POOLING_PREFIX)
 
@@ -124,7 +124,7 @@ def format_scale(heatmap: Heatmap) -> tuple[str, str]:
 @lru_cache(maxsize=256)
 def _scale_texts(colour: ColourScale, unit: str, title: str, stage: str) -> tuple[str, str]:
     # Cached because every frame compares the size of every panel.
-    low, _, high = _format_limits(colour, unit)
+    low, _, high = _format_colour_bar_texts(colour, unit)
     if colour.limits is ColourLimits.PANEL:
         low, high = ("−largest" if colour.is_signed else "0"), "largest"
     words = [high]
@@ -144,12 +144,12 @@ def _measure_text(text: str, font: QFont) -> float:
     return font_metrics(12).horizontalAdvance(text)
 
 
-def format_limits(heatmap: Heatmap) -> tuple[str, str, str]:
+def format_colour_bar_texts(heatmap: Heatmap) -> tuple[str, str, str]:
     """Format the texts below a colour bar: at the low end, in the middle and at the high end."""
-    return _format_limits(heatmap.colour, heatmap.unit)
+    return _format_colour_bar_texts(heatmap.colour, heatmap.unit)
 
 
-def _format_limits(colour: ColourScale, unit: str) -> tuple[str, str, str]:
+def _format_colour_bar_texts(colour: ColourScale, unit: str) -> tuple[str, str, str]:
     low, high = _format_ends(colour)
     return low, unit + ("" if colour.curve is ColourCurve.LINEAR else f", {colour.curve}"), high
 
@@ -161,7 +161,7 @@ def _format_ends(colour: ColourScale) -> tuple[str, str]:
     if prefix:
         high = f"{prefix}largest"
     elif colour.limits is ColourLimits.AUTO:
-        high = str(AutomaticRange(colour.high, colour.is_exceeded))
+        high = str(AutomaticColourRange(colour.high, colour.is_exceeded))
     else:
         high = format_number(colour.high, 2)
     if colour.is_signed:
@@ -196,7 +196,7 @@ def has_vertical_labels(widest: float, cell: float, line: float | None = None) -
     return widest > max(cell - 4, font_metrics(12).height() if line is None else line)
 
 
-def label_height(
+def column_label_height(
     widest: float, is_token: bool, cell: float, longest: float, line: float | None = None
 ) -> float:
     """Return the height that column labels need.
@@ -235,14 +235,14 @@ def head_label_width(heatmap: Heatmap, is_short: bool) -> float:
 
 def widest_label_width(labels: tuple[str, ...]) -> float:
     """Return the width of the widest of the first labels; wider ones are elided."""
-    return _measure_widest(labels[:MAX_MEASURED_LABELS], system_font())
+    return _measure_widest_label(labels[:MAX_MEASURED_LABELS], system_font())
 
 
 def widest_row_label_width(axis: HeatmapAxis) -> float:
     """Return the width of the widest row label or, for many tokens, of the widest position."""
     count = len(axis.labels)
     has_places = axis.is_token and count >= MIN_POSITION_TOKENS
-    place = _measure_widest((f"{count:,}",), system_font()) if has_places else 0.0
+    place = _measure_widest_label((f"{count:,}",), system_font()) if has_places else 0.0
     return max(widest_label_width(axis.labels), place)
 
 
@@ -256,5 +256,5 @@ Comparing all labels of a long text as a cache key would take longer than measur
 
 
 @lru_cache(maxsize=32)
-def _measure_widest(labels: tuple[str, ...], font: QFont) -> float:
+def _measure_widest_label(labels: tuple[str, ...], font: QFont) -> float:
     return max((font_metrics(12).horizontalAdvance(label) for label in labels), default=0)

@@ -19,14 +19,14 @@ from visualizer.heatmap.panel_margins import (
     MIN_RAMP_PX,
     NOTE_HEIGHT_PX,
     RAMP_MARGIN_PX,
-    fit_note,
+    format_colour_bar_texts,
     format_compact_scale,
-    format_limits,
     format_scale,
     format_scale_end,
     has_vertical_labels,
     head_label_width,
     short_head_label,
+    shorten_note,
     widest_label_width,
 )
 from visualizer.session.view_options import ColourLimits
@@ -57,7 +57,7 @@ def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     painter.setPen(QColor(theme.ink))
     heatmap = slot.heatmap
     if slot.has_row_labels:
-        size = label_size(heatmap.rows, slot.cell_height)
+        size = label_font_size(heatmap.rows, slot.cell_height)
         painter.setFont(scaled_font(size))
         for at, text in visible_labels(heatmap.rows, slot.cell_height):
             painter.drawText(
@@ -65,14 +65,14 @@ def paint_labels(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
             )
     if not slot.has_column_labels:
         return
-    size = label_size(heatmap.columns, slot.cell_width)
+    size = label_font_size(heatmap.columns, slot.cell_width)
     painter.setFont(scaled_font(size))
     upright = are_labels_vertical(slot) and not shows_positions(heatmap.columns, slot.cell_width)
     for at, text in visible_column_labels(slot):
         paint_column_label(painter, slot, at, text, size, upright)
 
 
-def label_size(axis: HeatmapAxis, cell: float) -> int:
+def label_font_size(axis: HeatmapAxis, cell: float) -> int:
     """Return the label size: for tokens, the largest size with which every cell has a label."""
     sizes = (LABEL, SMALL_LABEL, TINY_LABEL) if axis.is_token else ()
     return next((size for size in sizes if font_metrics(size).ascent() <= cell), LABEL)
@@ -88,7 +88,9 @@ def are_labels_vertical(slot: PanelSlot) -> bool:
 
 def shows_positions(axis: HeatmapAxis, cell: float) -> bool:
     """Return whether positions replace token labels, because too few labels would fit."""
-    return axis.is_token and _label_step(axis, cell, label_room(axis, cell)) > MIN_LABEL_DENSITY
+    return (
+        axis.is_token and _label_step(axis, cell, space_per_label(axis, cell)) > MIN_LABEL_DENSITY
+    )
 
 
 def visible_column_labels(slot: PanelSlot) -> list[tuple[int, str]]:
@@ -103,7 +105,7 @@ def visible_column_labels(slot: PanelSlot) -> list[tuple[int, str]]:
         return shown
     half = font_metrics(12).horizontalAdvance(f"{len(axis.labels):,}") / 2
     room = slot.cells.width() + MAX_LABEL_OVERHANG_PX - half  # anything beyond would be clipped
-    return [(at, text) for at, text in shown if axis.cell(at) * cell <= room]
+    return [(at, text) for at, text in shown if axis.cell_index_of(at) * cell <= room]
 
 
 def column_label_width(axis: HeatmapAxis, cell: float) -> float:
@@ -111,7 +113,7 @@ def column_label_width(axis: HeatmapAxis, cell: float) -> float:
     if shows_positions(axis, cell):
         return font_metrics(12).horizontalAdvance(f"{len(axis.labels):,}") + 8
     if axis.is_token:
-        return widest_label_width(axis.labels) * label_size(axis, cell) / LABEL + 3
+        return widest_label_width(axis.labels) * label_font_size(axis, cell) / LABEL + 3
     return font_metrics(12).horizontalAdvance(axis.labels[-1]) + 8
 
 
@@ -119,7 +121,7 @@ def paint_column_label(
     painter: QPainter, slot: PanelSlot, at: int, text: str, size: int, upright: bool
 ) -> None:
     """Draw a label above a column; it is vertical if labels do not fit side by side."""
-    left = slot.cells.left() + slot.heatmap.columns.cell(at) * slot.cell_width
+    left = slot.cells.left() + slot.heatmap.columns.cell_index_of(at) * slot.cell_width
     centre = QPointF(left + slot.cell_width / 2, slot.cells.top() - 4)
     line, text = font_metrics(size).height(), elide_label(text, slot.longest, size)
     painter.save()
@@ -134,9 +136,9 @@ def paint_column_label(
 
 def row_label_box(slot: PanelSlot, at: int) -> QRectF:
     """Return the rectangle of a row's label, left of the cells."""
-    line = font_metrics(label_size(slot.heatmap.rows, slot.cell_height)).height()
+    line = font_metrics(label_font_size(slot.heatmap.rows, slot.cell_height)).height()
     height = max(line, slot.cell_height)
-    middle = slot.cells.top() + (slot.heatmap.rows.cell(at) + 0.5) * slot.cell_height
+    middle = slot.cells.top() + (slot.heatmap.rows.cell_index_of(at) + 0.5) * slot.cell_height
     return QRectF(slot.cells.left() - slot.gutter, middle - height / 2, slot.gutter - 8, height)
 
 
@@ -144,7 +146,7 @@ def visible_labels(
     axis: HeatmapAxis, cell: float, upright: bool = True, needed: float = 0
 ) -> list[tuple[int, str]]:
     """Return the labels that fit: all labels, evenly spaced labels, or positions counted from 1."""
-    step = _label_step(axis, cell, label_room(axis, cell) if upright else needed)
+    step = _label_step(axis, cell, space_per_label(axis, cell) if upright else needed)
     if shows_positions(axis, cell):
         step = 1 << (step - 1).bit_length()
         first = -(-(axis.visible_range.start + 1) // step) * step - 1
@@ -160,9 +162,9 @@ def visible_labels(
     return [(at, axis.labels[at]) for at in range(first, axis.visible_range.stop, step)]
 
 
-def label_room(axis: HeatmapAxis, cell: float) -> float:
+def space_per_label(axis: HeatmapAxis, cell: float) -> float:
     """Return the room per label: the cell if a label is readable in it, otherwise a line."""
-    every = axis.is_token and font_metrics(label_size(axis, cell)).ascent() <= cell
+    every = axis.is_token and font_metrics(label_font_size(axis, cell)).ascent() <= cell
     return cell if every else font_metrics(LABEL).height()
 
 
@@ -196,12 +198,12 @@ def paint_head_label(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     box = QRectF(corner.x(), corner.y(), 160 * text_scale(), 18 * text_scale())
     painter.setFont(scaled_font(12, QFont.Weight.DemiBold))
     if heatmap.head is not None and heatmap.layer is None:
-        box.setLeft(_paint_dot(painter, box, heatmap.head, theme))
+        box.setLeft(_paint_head_dot(painter, box, heatmap.head, theme))
     painter.setPen(QColor(theme.ink))
     painter.drawText(box, ALIGN_LEFT, text)
 
 
-def _paint_dot(painter: QPainter, box: QRectF, head: int, theme: Theme) -> float:
+def _paint_head_dot(painter: QPainter, box: QRectF, head: int, theme: Theme) -> float:
     """Draw a head's mark at the start of a line, and return the left edge of the remaining line."""
     dot = 8 * text_scale()
     place = QRectF(box.left(), box.center().y() - dot / 2, dot, dot)
@@ -209,7 +211,7 @@ def _paint_dot(painter: QPainter, box: QRectF, head: int, theme: Theme) -> float
     return box.left() + dot + 5
 
 
-def _foot_line_box(slot: PanelSlot, line: int, width: float) -> QRectF:
+def _footer_line_area(slot: PanelSlot, line: int, width: float) -> QRectF:
     scale = text_scale()
     top = slot.cells.bottom() + (2 + NOTE_HEIGHT_PX * line) * scale
     return QRectF(slot.cells.left(), top, width, NOTE_HEIGHT_PX * scale)
@@ -220,12 +222,12 @@ def paint_own_scale(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     heatmap = slot.heatmap
     if heatmap.layer is not None or heatmap.colour.limits is not ColourLimits.PANEL:
         return
-    low, _, high = format_limits(heatmap)
+    low, _, high = format_colour_bar_texts(heatmap)
     painter.setFont(scaled_font(12))
     painter.setPen(QColor(theme.quiet))
     text = f"±{high}" if heatmap.colour.is_signed else f"{low} to {high}"
     painter.drawText(
-        _foot_line_box(slot, 0, slot.whole_area.right() - slot.cells.left()), ALIGN_LEFT, text
+        _footer_line_area(slot, 0, slot.whole_area.right() - slot.cells.left()), ALIGN_LEFT, text
     )
 
 
@@ -253,8 +255,8 @@ def paint_notes(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
         width = slot.whole_area.right() - left
         first = QRectF(left, slot.whole_area.top(), width, line)
     else:
-        notes, width = tuple(fit_note(note, room) for note in notes), 400.0
-        first = _foot_line_box(slot, heatmap.colour.limits is ColourLimits.PANEL, width)
+        notes, width = tuple(shorten_note(note, room) for note in notes), 400.0
+        first = _footer_line_area(slot, heatmap.colour.limits is ColourLimits.PANEL, width)
     for position, note in enumerate(notes):
         box = first.translated(0, line * position)
         painter.drawText(box, ALIGN_LEFT, _elide_note(note, weight, width, system_font()))
@@ -278,7 +280,7 @@ def paint_column_headers(painter: QPainter, heads: tuple[ColumnHeader, ...], the
             area = QRectF(head.left, top, 300, NOTE_HEIGHT_PX * text_scale())
             painter.setFont(scaled_font(12))
             painter.setPen(QColor(theme.quiet))
-            _paint_shared(painter, area, axes, heatmap, theme)
+            _paint_axes_and_colour_bar(painter, area, axes, heatmap, theme)
 
 
 def paint_panel_title(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
@@ -310,7 +312,7 @@ def _paint_title(
     width = QFontMetricsF(painter.font()).horizontalAdvance(heatmap.title)
     line = QRectF(at.x(), at.y(), width + 4, 20 * scale)
     if heatmap.layer is not None and heatmap.head is not None:
-        line.moveLeft(_paint_dot(painter, line, heatmap.head, theme))
+        line.moveLeft(_paint_head_dot(painter, line, heatmap.head, theme))
     painter.setPen(QColor(theme.ink))
     painter.drawText(line, ALIGN_LEFT, heatmap.title)
     return line.right() + 8 * scale
@@ -358,14 +360,18 @@ def _paint_shared_notes(
     painter.setPen(QColor(theme.quiet))
     for note in notes:
         line = line.translated(0, line.height())
-        painter.drawText(line.adjusted(0, 0, 400, 0), ALIGN_LEFT, fit_note(note, line.width()))
+        painter.drawText(line.adjusted(0, 0, 400, 0), ALIGN_LEFT, shorten_note(note, line.width()))
 
 
-def _paint_shared(
+def _paint_axes_and_colour_bar(
     painter: QPainter, line: QRectF, axes: str, heatmap: Heatmap, theme: Theme
 ) -> None:
     """Draw the axis names and the colour bar shared by all layers and heads."""
-    measures, scale, (low, unit, high) = font_metrics(12), text_scale(), format_limits(heatmap)
+    measures, scale, (low, unit, high) = (
+        font_metrics(12),
+        text_scale(),
+        format_colour_bar_texts(heatmap),
+    )
     bar = QRectF(0, line.center().y() - 3 * scale, 72 * scale, 6 * scale)
     for text, after in ((axes, 20 * scale), (low, 5.0), ("", 5.0), (high, 8 * scale), (unit, 0.0)):
         painter.drawText(line, ALIGN_LEFT, text)

@@ -47,7 +47,7 @@ MASK_LINE_SHARE = 0.26
 """Share of a masked cell's line that is drawn on each side of its number."""
 
 
-def paint_slot(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
+def paint_panel(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     """Draw a panel and everything that belongs to it, at its position."""
     paint_frame(painter, slot, theme)
     paint_head_label(painter, slot, theme)
@@ -76,7 +76,7 @@ def paint_values(
         indices = colour_mapping.colour_indices(slot.heatmap)
     _paint_cells(painter, slot, indices, theme)
     _paint_marks(painter, slot, theme)
-    _paint_out_of_range(painter, slot, indices, theme)
+    _paint_out_of_range_corners(painter, slot, indices, theme)
     paint_numbers(painter, slot, indices, theme)
     _paint_sums(painter, slot, theme)
 
@@ -101,9 +101,9 @@ def _paint_cells(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme:
 def _paint_marks(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
     heatmap = slot.heatmap
     if heatmap.forbidden is not None:
-        paint_mask(painter, slot, heatmap.forbidden, theme)
+        paint_masked_cells(painter, slot, heatmap.forbidden, theme)
     if heatmap.uneven_cells is not None:
-        _paint_uneven(painter, slot, heatmap.uneven_cells, theme)
+        _paint_one_sided_mask(painter, slot, heatmap.uneven_cells, theme)
     if heatmap.dropped is not None and slot.cell_width >= 6:
         painter.setPen(QPen(QColor(theme.border), 1.25 if slot.cell_width >= 20 else 1))
         inset = slot.cell_width * 0.22
@@ -118,13 +118,13 @@ def _paint_marks(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
-def paint_mask(painter: QPainter, slot: PanelSlot, cells: np.ndarray, theme: Theme) -> None:
+def paint_masked_cells(painter: QPainter, slot: PanelSlot, cells: np.ndarray, theme: Theme) -> None:
     """Tint masked cells and draw a diagonal line in each, so that none looks like a number near 0.
 
     Cells that are too small for a line of their own share a sparse pattern. The line is interrupted
     at the number −∞ if it is shown.
     """
-    areas, ink = cell_areas(slot, cells), mix_with_background(theme.hatch, theme.mask)
+    areas, ink = merged_cell_areas(slot, cells), mix_with_background(theme.hatch, theme.mask)
     painter.save()
     painter.translate(slot.cells.topLeft())
     # Lines that leave the panel would remain on its pixmap when its values change.
@@ -155,13 +155,13 @@ def _mask_lines(slot: PanelSlot, cells: np.ndarray) -> Iterator[QLineF]:
             yield line
 
 
-def cell_areas(slot: PanelSlot, cells: np.ndarray) -> list[QRectF]:
+def merged_cell_areas(slot: PanelSlot, cells: np.ndarray) -> list[QRectF]:
     """Return the areas of cells within a panel, in which adjacent cells of a row are merged."""
-    return [*_cached_areas(IdentityKey(cells), slot.cell_width, slot.cell_height)]
+    return [*_merged_cell_areas(IdentityKey(cells), slot.cell_width, slot.cell_height)]
 
 
 @lru_cache(maxsize=64)
-def _cached_areas(
+def _merged_cell_areas(
     cells: IdentityKey[np.ndarray], width: float, height: float
 ) -> tuple[QRectF, ...]:
     """Return the areas of cells; cached, because panels mark the same cells repeatedly."""
@@ -171,27 +171,30 @@ def _cached_areas(
     return tuple(map(QRectF, lefts.tolist(), tops.tolist(), sizes, [height] * len(sizes)))
 
 
-def _paint_uneven(painter: QPainter, slot: PanelSlot, uneven: np.ndarray, theme: Theme) -> None:
+def _paint_one_sided_mask(
+    painter: QPainter, slot: PanelSlot, uneven: np.ndarray, theme: Theme
+) -> None:
     """Hatch cells that only one side forbids; only along the bottom if numbers are readable."""
     share = 0.25 if slot.cell_height >= LARGE_CELL_PX else 1
     feet = [
-        area.adjusted(0, (1 - share) * area.height(), 0, 0) for area in cell_areas(slot, uneven)
+        area.adjusted(0, (1 - share) * area.height(), 0, 0)
+        for area in merged_cell_areas(slot, uneven)
     ]
     cell_paint.paint_hatching(painter, feet, slot.cells.topLeft(), theme.border)
 
 
-def _paint_out_of_range(
+def _paint_out_of_range_corners(
     painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme: Theme
 ) -> None:
     """Cut the upper corner of cells above the range, and the lower corner of cells below it."""
     heatmap = slot.heatmap
-    found = out_of_range_masks(heatmap.values, heatmap.marks, heatmap.colour)
+    found = out_of_range_masks(heatmap.values, heatmap.cell_masks, heatmap.colour)
     side = min(slot.cell_width, slot.cell_height)
     if found is None or side < MIN_NOTCHED_CELL_PX:
         return
     least, most = NOTCH_SIZE_LIMITS_PX
     size, gap = min(max(NOTCH_SHARE * side, least), most), 1 if side >= LARGE_CELL_PX else 0
-    light = colour_mapping.needs_dark_text(slot.heatmap.colour.map, theme)
+    light = colour_mapping.dark_text_mask(slot.heatmap.colour.map, theme)
     painter.setPen(Qt.PenStyle.NoPen)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setOpacity(NOTCH_OPACITY)
@@ -212,7 +215,7 @@ def paint_numbers(painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme
     if numbers is None:
         return
     painter.setFont(_numbers_font(numbers.pixel_size, system_font()))
-    light = colour_mapping.needs_dark_text(heatmap.colour.map, theme)
+    light = colour_mapping.dark_text_mask(heatmap.colour.map, theme)
     inks = {True: QColor("#000000"), False: QColor("#FFFFFF"), None: QColor(theme.quiet)}
     highlights: list[bool] = light.tolist()
     present: object = None

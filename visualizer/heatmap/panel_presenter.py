@@ -8,16 +8,16 @@ import numpy as np
 
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.masks import MaskingSpec
-from visualizer.attention.stages import is_hatched
-from visualizer.explanations.step_context import row_sums
-from visualizer.heatmap.board import Heatmap, HeatmapAxis, numbered_labels, pooling_note
+from visualizer.attention.stages import has_forbidden_cells
+from visualizer.explanations.step_context import sum_rows
+from visualizer.heatmap.board import Heatmap, HeatmapAxis, describe_pooling, numbered_labels
 from visualizer.heatmap.cell_lookup import any_in_blocks, masked_cells
 from visualizer.heatmap.panel_colour_scale import (
     ColourScale,
     choose_colour_scale,
     out_of_range_masks,
 )
-from visualizer.session.cell_address import ComparedSide
+from visualizer.session.cell_address import ComparisonSide
 from visualizer.session.view_options import ColourCurve, ColourLimits
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class PanelSource:
         The transformation of weights; by default, the selected one.
     """
 
-    part = ComparedSide.PLAIN
+    part = ComparisonSide.PLAIN
     linked_panels: frozenset[tuple[str, int | None, HeadAggregate | None]] = frozenset()
     is_unlinked = False
 
@@ -64,7 +64,7 @@ class PanelSource:
     ) -> None:
         run = resolved.run
         leading = resolved.leading if leading is None else leading
-        stage = run.trace.stage_at(stage.name, leading) if stage.by_layer else stage
+        stage = run.trace.stage_in_layer(stage.name, leading) if stage.by_layer else stage
         self.resolved, self.run, self.stage, self.head, self.by = resolved, run, stage, head, by
         self.trace, self.title = run.trace, stage.title
         self.chosen = resolved.view.colouring
@@ -76,18 +76,18 @@ class PanelSource:
             if stage.is_weights
             else WeightTransform.PLAIN
         )
-        self.tensor: CachedTensor = self.trace.displayed_stage(
+        self.tensor: CachedTensor = self.trace.displayed_tensor(
             stage.name, self.requested_transform, by
         )
         self.beside: tuple[tuple[Trace, CachedTensor], ...] = ()
         self.extent = extent or resolved.extent(stage)
         self.index = (*self.leading, *(() if head is None else (head,)))
-        self.drawn_index = (*self.index, *self.extent.cells)
+        self.drawn_index = (*self.index, *self.extent.drawn_slices)
 
-    def heatmap(self, known: dict[Hashable, Heatmap]) -> Heatmap:
+    def build_heatmap(self, known: dict[Hashable, Heatmap]) -> Heatmap:
         """Build the panel, or return a known panel that was built from the same inputs."""
         stage, masking = self.stage, self._shown_masking()
-        before = self._before_dropout()
+        before = self._tensor_before_dropout()
         colour = self._choose_colours()
         labels = self.resolved.side_labels(self.leading)
         key = (type(self), self.tensor, before, self.leading, self.head, self.by, self.lens,
@@ -96,11 +96,11 @@ class PanelSource:
                self.tensor.version)  # fmt: skip
         if key in known:
             return known[key]
-        forbidden = self._add_cut_cells(self._forbidden_cells(masking) if masking else None)
+        forbidden = self._with_cut_cells(self._forbidden_cells(masking) if masking else None)
         dropped = self._dropped_cells(before, forbidden) if before else None
         rows, columns = self._panel_axes(labels.rows, labels.columns)
         values = self._read_values()
-        hidden = self._add_unknown_cells(self._hidden_cells(), values)
+        hidden = self._with_unknown_cells(self._hidden_cells(), values)
         return Heatmap(
             key, stage.name, self.title, stage.symbol, self.head, self.by, self.leading,
             self._panel_label(), values, rows, columns,
@@ -108,8 +108,8 @@ class PanelSource:
             self._panel_notes(colour, values, (forbidden, dropped, hidden)), self._value_unit(),
             self.extent.side,
             self._drawn_row_maxima(values) if colour.limits is ColourLimits.ROW else None, hidden,
-            self._uneven_cells(), self.part, self.linked_panels, self.is_unlinked,
-            is_share=self._is_share(),
+            self._one_sided_mask(), self.part, self.linked_panels, self.is_unlinked,
+            is_share=self._has_row_shares(),
         )  # fmt: skip
 
     def _read_values(self) -> np.ndarray:
@@ -118,80 +118,84 @@ class PanelSource:
     def draw_coarse_rows(self, most_cells: int | None = None) -> bool:
         """Draw coarse rows on the worker thread; see `CachedTensor.draw_coarse_rows`."""
         part = (*self.extent.blocks, self.drawn_index)
-        made = [tensor.draw_coarse_rows(*part, most_cells) for tensor in self._read_tensors]
+        made = [tensor.draw_coarse_rows(*part, most_cells) for tensor in self._source_tensors]
         return any(made)
 
-    def draw(self, is_over: Callable[[], bool]) -> bool:
-        """Draw the exact values; see `CachedTensor.draw`."""
+    def draw_exact_rows(self, is_over: Callable[[], bool]) -> bool:
+        """Draw the exact values; see `CachedTensor.draw_exact_rows`."""
         return all(
-            tensor.draw(*self.extent.blocks, self.drawn_index, is_over)
-            for tensor in self._read_tensors
+            tensor.draw_exact_rows(*self.extent.blocks, self.drawn_index, is_over)
+            for tensor in self._source_tensors
         )
 
     def discard_values(self) -> None:
         """Discard the drawn values of a tensor that is drawn in tiles to save memory."""
-        for tensor in self._read_tensors:
-            tensor.drop(*self.extent.blocks)
+        for tensor in self._source_tensors:
+            tensor.discard_drawing(*self.extent.blocks)
 
     @property
     def exact_row_share(self) -> float:
         """The fraction of the panel's rows with exact values."""
         return min(
             tensor.exact_row_share(*self.extent.blocks, self.drawn_index)
-            for tensor in self._read_tensors
+            for tensor in self._source_tensors
         )
 
     @property
-    def drawn_share(self) -> float:
+    def drawn_row_share(self) -> float:
         """The fraction of the panel's rows that have been computed exactly or sampled."""
         return min(
-            tensor.drawn_share(*self.extent.blocks, self.drawn_index)
-            for tensor in self._read_tensors
+            tensor.drawn_row_share(*self.extent.blocks, self.drawn_index)
+            for tensor in self._source_tensors
         )
 
     @property
-    def sampled_rows(self) -> int:
+    def rows_per_sample(self) -> int:
         """Number of rows per sampled row, if the drawn values are not exact."""
         return max(
             tensor.rows_per_sample(*self.extent.blocks, self.drawn_index)
-            for tensor in self._read_tensors
+            for tensor in self._source_tensors
         )
 
     @property
-    def max_cells(self) -> int:
+    def max_cells_to_compute(self) -> int:
         """Maximum number of cells to compute for exact values; a row needs all of its columns."""
         *_, rows, columns = self.tensor.shape
         seen = rows if self.extent.rows is None else len(self.extent.rows)
-        return seen * max(rows, columns) * len(self._read_tensors)
+        return seen * max(rows, columns) * len(self._source_tensors)
 
     @property
-    def _read_tensors(self) -> tuple[CachedTensor, ...]:
+    def _source_tensors(self) -> tuple[CachedTensor, ...]:
         """The tensors from which the panel is drawn: its own values, and those before dropout."""
         before = (
-            None if self.by or self.lens is not WeightTransform.PLAIN else self._before_dropout()
+            None
+            if self.by or self.lens is not WeightTransform.PLAIN
+            else self._tensor_before_dropout()
         )
         return (self.tensor, *([before] if before else []))
 
     @property
-    def text(self) -> int:
+    def text_index(self) -> int:
         """The index of the panel's text in the batch."""
         return self.trace.axis_position("text", self.leading)
 
     def _shown_masking(self) -> MaskingSpec | None:
         name = self.stage.name
-        return MaskingSpec.of(self.spec, name) if is_hatched(self.spec, name) else None
+        return (
+            MaskingSpec.from_spec(self.spec, name) if has_forbidden_cells(self.spec, name) else None
+        )
 
-    def _before_dropout(self) -> CachedTensor | None:
+    def _tensor_before_dropout(self) -> CachedTensor | None:
         """Return the tensor before dropout if dropped cells are marked, otherwise None."""
-        before = self.trace.before_dropout(self.stage.name)
-        return self.trace.cached_stage(before) if before else None
+        before = self.trace.stage_name_before_dropout(self.stage.name)
+        return self.trace.cached_stage_tensor(before) if before else None
 
     def _choose_colours(self) -> ColourScale:
         """Choose the colour scale, which is the same for all panels that share it."""
         shown = ((self.trace, self.tensor), *self.beside)
         if self.by and self.chosen.limits is ColourLimits.AUTO:  # of the single heads
             shown = tuple(
-                (trace, trace.displayed_stage(self.stage.name, self.requested_transform))
+                (trace, trace.displayed_tensor(self.stage.name, self.requested_transform))
                 for trace, _ in shown
             )
         inputs = (shown, self.stage, self.lens, self.chosen, self._range_indices)
@@ -208,7 +212,7 @@ class PanelSource:
         """The layers and texts that share automatic limits."""
         return (self.leading,)
 
-    def _uneven_cells(self) -> np.ndarray | None:
+    def _one_sided_mask(self) -> np.ndarray | None:
         return None
 
     def _panel_label(self) -> str:
@@ -230,7 +234,7 @@ class PanelSource:
         ends, block = self._row_maxima(), self.extent.blocks[0]
         if block > 1:
             ends = np.maximum.reduceat(ends, np.arange(0, len(ends), block))
-        shown: np.ndarray = ends[self.extent.cells[0]][:, None]
+        shown: np.ndarray = ends[self.extent.drawn_slices[0]][:, None]
         if self.tensor.is_blockwise:  # rows that were not read contain coarse values
             sizes = np.abs(values)
             largest = sizes.max(-1, initial=0, where=np.isfinite(sizes), keepdims=True)
@@ -238,32 +242,32 @@ class PanelSource:
         return shown
 
     def _forbidden_cells(self, masking: MaskingSpec) -> np.ndarray:
-        return masked_cells(masking, self.trace.sides, self.text, self.extent)
+        return masked_cells(masking, self.trace.query_key_counts, self.text_index, self.extent)
 
-    def _add_cut_cells(self, forbidden: np.ndarray | None) -> np.ndarray | None:
+    def _with_cut_cells(self, forbidden: np.ndarray | None) -> np.ndarray | None:
         """Add the cells that are cut only in this head to the forbidden cells."""
         cut = self.trace.cut_cells(self.stage.name, self.leading, self.head)
         if cut is None or self.by is not None:
             return forbidden
-        allowed = self.trace.allowed(self.stage.name, self.leading, self.head)
-        closed = ~any_in_blocks(allowed, *self.extent.blocks)[self.extent.cells]
+        allowed = self.trace.allowed_mask(self.stage.name, self.leading, self.head)
+        closed = ~any_in_blocks(allowed, *self.extent.blocks)[self.extent.drawn_slices]
         return closed if forbidden is None else forbidden | closed
 
     def _hidden_cells(self) -> np.ndarray | None:
         if self.lens is not WeightTransform.WITHOUT_FIRST or self.extent.blocks[1] > 1:
             return None  # in a block, the first token is pooled with others
-        queries, keys = (range(count) for count in self.trace.sides)
+        queries, keys = (range(count) for count in self.trace.query_key_counts)
         rows, keys = (
-            queries[:: self.extent.blocks[0]][self.extent.cells[0]],
-            keys[self.extent.cells[1]],
+            queries[:: self.extent.blocks[0]][self.extent.drawn_slices[0]],
+            keys[self.extent.drawn_slices[1]],
         )
         return np.broadcast_to(np.array(keys) == 0, (len(rows), len(keys)))
 
-    def _add_unknown_cells(
+    def _with_unknown_cells(
         self, hidden: np.ndarray | None, values: np.ndarray
     ) -> np.ndarray | None:
         """Add the cells of a long text that are not drawn yet."""
-        if not self.tensor.is_blockwise or self.drawn_share == 1:
+        if not self.tensor.is_blockwise or self.drawn_row_share == 1:
             return hidden
         unknown: np.ndarray = np.isnan(values)
         return unknown if hidden is None else hidden | unknown
@@ -291,29 +295,29 @@ class PanelSource:
             HeatmapAxis(column, labels, self.extent.blocks[1], self.extent.columns),
         )
 
-    def _is_share(self) -> bool:
+    def _has_row_shares(self) -> bool:
         return self.stage.is_weights and self.lens is WeightTransform.PLAIN
 
     def _row_sums(self) -> np.ndarray | None:
-        adds_up = self._is_share() and self.by is not HeadAggregate.MAX
+        adds_up = self._has_row_shares() and self.by is not HeadAggregate.MAX
         if not adds_up or self.extent.blocks != (1, 1) or self.tensor.is_blockwise:
             return None
-        rows = self.tensor.read((*self.index, self.extent.cells[0]))
-        sums = row_sums(rows)
+        rows = self.tensor.read((*self.index, self.extent.drawn_slices[0]))
+        sums = sum_rows(rows)
         return None if (np.abs(sums - 1) <= ROW_SUM_TOLERANCE).all() else sums
 
     def _panel_notes(
         self, colour: ColourScale, values: np.ndarray, marks: tuple[np.ndarray | None, ...]
     ) -> tuple[str, ...]:
         notes = []
-        if self._before_dropout():
+        if self._tensor_before_dropout():
             notes.append(f"kept ×{1 / (1 - self.spec.dropout):.4g}")
         if self.stage.is_weights and self.lens is not self.requested_transform:
             notes.append("unmodified: no value vectors")
         if self.lens is WeightTransform.WITHOUT_FIRST:
             notes.append("without the first token, renormalized")
         if self.extent.blocks != (1, 1):
-            notes.append(pooling_note(self.tensor.limits()[0] < 0, *self.extent.blocks))
+            notes.append(describe_pooling(self.tensor.limits()[0] < 0, *self.extent.blocks))
         if colour.curve is ColourCurve.RANK and self.extent.rows is not None:
             notes.append("ranked within the visible part")
         found = (
@@ -336,7 +340,7 @@ class SideBySidePanelSource(PanelSource):
 
     @property
     def _range_indices(self) -> tuple[LeadingIndex, ...]:
-        return self.resolved.spread_indices
+        return self.resolved.side_by_side_indices
 
     def _panel_label(self) -> str:
         axis = self.trace.axes[-1]
@@ -368,7 +372,7 @@ def present_head_overview(
     resolved: ResolvedView, name: str, head: int, known: dict[Hashable, Heatmap]
 ) -> Heatmap:
     """Return the whole panel of a stage's head, pooled."""
-    return head_overview_source(resolved, name, head).heatmap(known)
+    return head_overview_source(resolved, name, head).build_heatmap(known)
 
 
 def head_overview_source(resolved: ResolvedView, name: str, head: int) -> PanelSource:

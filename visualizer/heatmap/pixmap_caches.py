@@ -67,7 +67,7 @@ class PanelMarginsPixmapCache:
         self._frames: OrderedDict[Hashable, QPixmap] = OrderedDict()
         self._titles: OrderedDict[Hashable, QPixmap] = OrderedDict()
 
-    def cached_pixmap(
+    def pixmap_with_margins(
         self, spare: list[SparePixmap], slot: PanelSlot, whole: QRectF, theme: Theme, ratio: float
     ) -> PanelPixmap:
         """Return a pixmap with a panel's frame and head label, on which its values can be painted.
@@ -107,7 +107,9 @@ class PanelMarginsPixmapCache:
         painter.end()
         return PanelPixmap(heatmap, picture, margins)
 
-    def titles(self, layout: BoardLayout, width: float, theme: Theme, ratio: float) -> QPixmap:
+    def titles_pixmap(
+        self, layout: BoardLayout, width: float, theme: Theme, ratio: float
+    ) -> QPixmap:
         """Return a pixmap of the stage names, with the given width and the headings' height."""
         heads = layout.column_headers
         shown = tuple(
@@ -159,8 +161,8 @@ class FlowPixmapCache:
             self._pixmap = QPixmap(size * ratio)
             self._pixmap.setDevicePixelRatio(ratio)
             self._frame_key = None
-        frame_key = (flow.frame_key, theme, system_font())
-        headings = flow.heading_keys
+        frame_key = (flow.frame_cache_key, theme, system_font())
+        headings = flow.heading_cache_keys
         are_thumbnails_later = self.are_thumbnails_later and frame_key == self._frame_key
         thumbnails = () if are_thumbnails_later else flow.thumbnails
         pictures = [slot for slot in (*flow.operands, *thumbnails) if slot]
@@ -174,14 +176,14 @@ class FlowPixmapCache:
         changed = [at for at, (key, before) in keys if key != before]
         if changed:
             flow_paint.paint_headings(painter, flow, changed, theme)
-        if flow.legend_key != self._legend_key:
+        if flow.legend_cache_key != self._legend_key:
             flow_paint.paint_legend(painter, flow, theme)
         for slot in pictures:
             if slot.heatmap not in self._pictures:
                 panel_paint.paint_values(painter, slot, theme)
         painter.end()
         self._frame_key, self._heading_keys = frame_key, headings
-        self._legend_key = flow.legend_key
+        self._legend_key = flow.legend_cache_key
         earlier = self._pictures if are_thumbnails_later else ()
         self._pictures = (*earlier, *(slot.heatmap for slot in pictures))
         return self._pixmap

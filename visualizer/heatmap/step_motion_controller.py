@@ -80,7 +80,7 @@ class StepMotionController(QObject):
                 self.animation.setPaused(self._step.ms is None)
             return
         if ends_motion(before, self._step):
-            self.skip_step()
+            self.skip_motion()
         if starts_motion(before, self._step) and not is_motion_reduced():
             self._is_due = True
 
@@ -95,13 +95,13 @@ class StepMotionController(QObject):
             self.animation.start()
             self.began.emit()
         else:
-            self._show_targets()
+            self._repaint_targets()
 
-    def skip_step(self) -> None:
+    def skip_motion(self) -> None:
         """End the animation, and do not start one for the current step."""
         was_due, self._is_due = self._is_due, False
         if was_due:
-            self._show_targets()
+            self._repaint_targets()
         self.end()
 
     def end(self) -> None:
@@ -110,10 +110,10 @@ class StepMotionController(QObject):
             self._motion = None
             self.animation.stop()
             self._request_paint()
-            self._show_targets()
+            self._repaint_targets()
             self.ended.emit()
 
-    def _show_targets(self) -> None:
+    def _repaint_targets(self) -> None:
         """Request a repaint of the cells that were painted as empty."""
         area = QRegion()
         for target in self._targets:
@@ -129,12 +129,12 @@ class StepMotionController(QObject):
         slots, seen, theme = self._scene()
         self._targets = target_areas(slots, self._step, seen)
         if self._motion:
-            self._motion.paint(painter, self._share, self._targets)
+            self._motion.paint(painter, self._elapsed_share, self._targets)
         else:
             paint_empty_targets(painter, self._targets, theme)
 
     @property
-    def _share(self) -> float:
+    def _elapsed_share(self) -> float:
         """The fraction of the motion that has passed."""
         return self.animation.currentTime() / max(1, self.animation.duration())
 
@@ -142,5 +142,5 @@ class StepMotionController(QObject):
         """Request a repaint of the areas that are or were covered."""
         before, self._painted = self._painted, QRegion()
         if self._motion:
-            self._painted = self._motion.painted_region(self._share)
+            self._painted = self._motion.painted_region(self._elapsed_share)
         self.repaintRequested.emit(before + self._painted)

@@ -9,7 +9,7 @@ from PySide6.QtCore import QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPen
 
 from visualizer.heatmap import colour_mapping
-from visualizer.heatmap.highlight_paint import is_block_shown, visible_cells
+from visualizer.heatmap.highlight_paint import is_block_shown, visible_block_area
 from visualizer.heatmap.step_motion_paths import motion_paths
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class MovingCells(Struct, frozen=True, eq=False):
     start: QRectF
     end: QRectF
 
-    def at(self, progress: float) -> QRectF:
+    def area_at(self, progress: float) -> QRectF:
         """Return the interpolated rectangle for an eased progress value from 0 to 1."""
         start, end = self.start, self.end
         return QRectF(
@@ -59,7 +59,7 @@ def painted_area(area: QRectF) -> QRect:
     ).toAlignedRect()
 
 
-def moving_cells(
+def create_moving_cells(
     slots: Iterable[PanelSlot], step: HighlightedStep, theme: Theme, seen: QRectF | None = None
 ) -> tuple[MovingCells, ...]:
     """Return the cells that move between panels, except cells of panels that are not shown.
@@ -80,7 +80,10 @@ def moving_cells(
     found = []
     for path in motion_paths(tuple(shown), axes):
         for source, target in _path_slots(slots, path):
-            start, end = visible_cells(source, path.source), visible_cells(target, path.target)
+            start, end = (
+                visible_block_area(source, path.source),
+                visible_block_area(target, path.target),
+            )
             is_seen = seen is None or (
                 start is not None
                 and end is not None
@@ -92,9 +95,9 @@ def moving_cells(
             heatmap = source.heatmap
             if heatmap not in colours:
                 colours[heatmap] = colour_mapping.colour_indices(heatmap)
-            cells = colours[heatmap][_drawn_cells(heatmap.rows, path.source.rows)]
-            cells = cells[:, _drawn_cells(heatmap.columns, path.source.columns)]
-            picture = colour_mapping.colour_image(cells, heatmap.colour.map, theme)
+            cells = colours[heatmap][_drawn_cell_slice(heatmap.rows, path.source.rows)]
+            cells = cells[:, _drawn_cell_slice(heatmap.columns, path.source.columns)]
+            picture = colour_mapping.create_colour_image(cells, heatmap.colour.map, theme)
             found.append(MovingCells(picture, start, end))
     return tuple(found)
 
@@ -110,7 +113,7 @@ def target_areas(
         The visible part of the board; None for the whole board.
     """
     found = (
-        visible_cells(slot, each.result)
+        visible_block_area(slot, each.result)
         for slot in slots
         for each in step.computations
         if is_block_shown(slot, each.result)
@@ -137,13 +140,14 @@ def _path_slots(
     return [
         (source, target)
         for source in slots
-        if is_block_shown(source, path.source) and _is_whole(source.heatmap, path.source)
+        if is_block_shown(source, path.source)
+        and _covers_whole_pooled_cells(source.heatmap, path.source)
         for target in slots
         if is_block_shown(target, path.target) and target.heatmap.part is source.heatmap.part
     ]
 
 
-def _is_whole(heatmap: Heatmap, block: HighlightBlock) -> bool:
+def _covers_whole_pooled_cells(heatmap: Heatmap, block: HighlightBlock) -> bool:
     """Return whether the pooled cells of a block do not represent any numbers outside the block."""
     return all(
         span.start % axis.block == 0
@@ -152,10 +156,10 @@ def _is_whole(heatmap: Heatmap, block: HighlightBlock) -> bool:
     )
 
 
-def _drawn_cells(axis: HeatmapAxis, span: range) -> slice:
+def _drawn_cell_slice(axis: HeatmapAxis, span: range) -> slice:
     """Return the drawn cells in the visible part of a range of rows or columns."""
     first, last = (
         max(span.start, axis.visible_range.start),
         min(span.stop, axis.visible_range.stop) - 1,
     )
-    return slice(axis.cell(first), axis.cell(last) + 1)
+    return slice(axis.cell_index_of(first), axis.cell_index_of(last) + 1)

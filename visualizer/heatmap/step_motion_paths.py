@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.heatmap.step_motion_phases import READ_PHASES, unpaused_motion_ms
-from visualizer.session.zoom_ranges import row_role
+from visualizer.session.zoom_ranges import row_token_role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -135,7 +135,7 @@ def _shared_axes(path: MotionPath, axes: Mapping[str, AxisNames]) -> list[tuple[
         (from_, to)
         for from_, name in enumerate(own)
         for to, other in enumerate(others)
-        if other in (name, row_role(source.stage) if name == "token" else name)
+        if other in (name, row_token_role(source.stage) if name == "token" else name)
         and _block_ranges(source)[from_] == _block_ranges(target)[to]
     ]
 

@@ -36,8 +36,8 @@ from visualizer.heatmap.board import Board, stage_and_side
 from visualizer.heatmap.board_layout import (
     BoardLayout,
     ContextMenuTarget,
+    FlowClickTarget,
     FlowPlacement,
-    FlowTarget,
     LayerWeightCell,
     PanelSlot,
 )
@@ -45,25 +45,25 @@ from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.cell_cursor_paint import is_cell_visible, paint_cursor
 from visualizer.heatmap.cell_lookup import belongs_to_panel, cell_at
-from visualizer.heatmap.cell_pointing_widget import CellScrollArea
+from visualizer.heatmap.cell_scroll_widget import CellScrollArea
 from visualizer.heatmap.flow_cursor_paint import (
     paint_flow_cursor,
     paint_layer_weight_cell,
     paint_step_labels,
-    paint_token,
+    paint_token_outlines,
     panel_cursor,
     panel_highlights,
 )
-from visualizer.heatmap.flow_headings_paint import layer_at, state_at
-from visualizer.heatmap.flow_hints import (
+from visualizer.heatmap.flow_descriptions import (
     describe_layer_weight_cell,
-    describe_token,
+    describe_token_attention,
     token_at,
     tooltip_at,
 )
+from visualizer.heatmap.flow_headings_paint import layer_name_column_at, state_label_at
 from visualizer.heatmap.flow_labels_paint import flow_context_menu_target, label_context_menu_target
-from visualizer.heatmap.flow_motion_paint import flow_motion
-from visualizer.heatmap.flow_placement import place_flow
+from visualizer.heatmap.flow_motion_paint import create_flow_motion
+from visualizer.heatmap.flow_placement import place_flow_panels
 from visualizer.heatmap.flow_timeline_paint import FlowTimeline, paint_flow_timeline
 from visualizer.heatmap.highlight_paint import paint_highlights, paint_mask_changes
 from visualizer.heatmap.highlights import Highlights, highlights_before_step
@@ -133,9 +133,9 @@ class BoardCanvas(CellScrollArea):
         self._spare: list[SparePixmap] = []
         """Pixmaps of removed panels, reused for new ones until the next frame."""
         self._frames = PanelMarginsPixmapCache()
-        self.motion = StepMotionController(self._moving_scene, self._create_motion, self)
-        self.motion.repaintRequested.connect(self._paint_part)
-        self.motion.resultShown.connect(self._show_result_in_copies)
+        self.motion = StepMotionController(self._visible_scene, self._create_motion, self)
+        self.motion.repaintRequested.connect(self._schedule_area_paint)
+        self.motion.resultShown.connect(self._repaint_result_copies)
         self.arranged.connect(self.motion.end)
         self.painted.connect(self.motion.begin, Qt.ConnectionType.QueuedConnection)
 
@@ -160,9 +160,9 @@ class BoardCanvas(CellScrollArea):
         if cursor != before or highlights is not highlights_before:
             self._schedule_paint()
         if is_newly_pinned:
-            self._reveal_if_hidden(cursor.pinned)
+            self._scroll_to_hidden_cell(cursor.pinned)
         elif highlights is not highlights_before:
-            self._reveal_if_hidden(highlights.leading)
+            self._scroll_to_hidden_cell(highlights.leading)
 
     def show_mask_changes(self, fresh: Mapping[DrawnStage, MaskChangedCells]) -> None:
         """Mark the cells that need new values because their mask has changed."""
@@ -180,23 +180,27 @@ class BoardCanvas(CellScrollArea):
             self.viewport().repaint()
             self._flow_pixmaps.are_thumbnails_later = False
             for slot in self.board_layout.flow.thumbnails if self.board_layout.flow else ():
-                self._paint_part(QRegion(slot.cells.toAlignedRect()))
+                self._schedule_area_paint(QRegion(slot.cells.toAlignedRect()))
 
     def _schedule_paint(self) -> None:
         self._is_stale = True
         self.viewport().update()
 
-    def _moving_scene(self) -> tuple[tuple[PanelSlot, ...], QRectF, Theme]:
+    def _visible_scene(self) -> tuple[tuple[PanelSlot, ...], QRectF, Theme]:
         slots = (slot for slot in self.board_layout.slots if self.board.is_current(slot.heatmap))
         seen = QRectF(self.viewport().rect()).translated(self.scroll_offset())
         return tuple(slots), seen, self._theme
 
     def _create_motion(self) -> FlowMotion | None:
-        _, seen, theme = self._moving_scene()
+        _, seen, theme = self._visible_scene()
         flow = self.board_layout.flow
-        return flow_motion(flow, self.highlights, theme, seen, self._copy_cells) if flow else None
+        return (
+            create_flow_motion(flow, self.highlights, theme, seen, self._render_flow_area)
+            if flow
+            else None
+        )
 
-    def _copy_cells(self, area: QRectF, *, is_earlier: bool = False) -> QImage:
+    def _render_flow_area(self, area: QRectF, *, is_earlier: bool = False) -> QImage:
         """Return an image of an area of the flow board, without highlights.
 
         Parameters
@@ -215,45 +219,45 @@ class BoardCanvas(CellScrollArea):
         size = self.viewport().size()
         painter.drawPixmap(0, 0, self._flow_pixmaps.pixmap(flow, size, self._theme, ratio))
         for slot in self.board_layout.slots:
-            whole = self._whole_pixels(slot.whole_area)
+            whole = self._align_to_device_pixels(slot.whole_area)
             if whole.intersects(area):
-                shown = flow.earlier if is_earlier and flow.has_earlier(slot) else None
+                shown = flow.earlier if is_earlier and flow.has_earlier_state(slot) else None
                 painter.drawPixmap(whole.topLeft(), self._panel_pixmap(shown or slot, whole))
         painter.end()
         return image
 
-    def _show_result_in_copies(self) -> None:
+    def _repaint_result_copies(self) -> None:
         """Repaint the thumbnails and the operands, which also show the result of a step."""
         flow = self.board_layout.flow
         for slot in (*flow.thumbnails, *flow.operands) if flow else ():
             if slot:
-                self._paint_part(QRegion(slot.cells.toAlignedRect()))
+                self._schedule_area_paint(QRegion(slot.cells.toAlignedRect()))
 
-    def _paint_part(self, area: QRegion) -> None:
+    def _schedule_area_paint(self, area: QRegion) -> None:
         self.viewport().update(area.translated(-self.scroll_offset().toPoint()))
 
-    def reveal(self, cell: Cell) -> None:
+    def scroll_to_cell(self, cell: Cell) -> None:
         """Scroll to a cell."""
         slot = self._find_slot(cell)
         if slot:
             above = round(self.board_layout.head) + 24  # column titles overlay the cells
-            area = slot.cell(*cell.place[-2:]).toAlignedRect().adjusted(-24, -above, 24, 24)
+            area = slot.cell_area(*cell.place[-2:]).toAlignedRect().adjusted(-24, -above, 24, 24)
             with QSignalBlocker(self):  # do not hover the cell that scrolls under the pointer
                 self._scroll_to(area)
 
-    def _reveal_if_hidden(self, cell: Cell | None) -> None:
+    def _scroll_to_hidden_cell(self, cell: Cell | None) -> None:
         """Scroll to a cell if it is not fully visible."""
-        area = self.area_of(cell) if cell else None
+        area = self.area_of_cell(cell) if cell else None
         seen = self.viewport().rect().adjusted(0, round(self.board_layout.head), 0, 0)
         if cell and area and not seen.contains(area):
-            self.reveal(cell)
+            self.scroll_to_cell(cell)
 
-    def area_of(self, cell: Cell) -> QRect | None:
+    def area_of_cell(self, cell: Cell) -> QRect | None:
         """Return the rectangle of a cell in the viewport, or None if no panel shows it."""
         slot = self._find_slot(cell)
         if slot is None:
             return None
-        return slot.cell(*cell.place[-2:]).translated(-self.scroll_offset()).toAlignedRect()
+        return slot.cell_area(*cell.place[-2:]).translated(-self.scroll_offset()).toAlignedRect()
 
     def _arrange_panels(self) -> None:
         self._is_to_arrange = False
@@ -266,7 +270,7 @@ class BoardCanvas(CellScrollArea):
             self.roomChanged.emit(layout.room)
         if self.board is not board:
             return  # the signal has already replaced the board by one with this number of cells
-        self._stages = [column[0].column for column in self.board.columns]
+        self._stages = [column[0].column_key for column in self.board.columns]
         old = {id(slot.heatmap): slot for slot in self.board_layout.slots}
         self.board_layout, self._marked_place = layout, None
         unmoved = {
@@ -283,17 +287,17 @@ class BoardCanvas(CellScrollArea):
                 self._spare.append(kept.pixmap_without_panel)
         del self._spare[:-MAX_CACHED_PANELS]
         if is_moved:
-            self._set_ranges()
+            self._update_scroll_ranges()
             self._place_minimap()
         self._schedule_paint()
         self.arranged.emit()
 
     def _compute_layout(self, width: float, height: float, ratio: float) -> BoardLayout:
         if self.board.flow:
-            return place_flow(self.board, width, height, ratio)
+            return place_flow_panels(self.board, width, height, ratio)
         present = None
         if self.board_layout.placed_panels and self._stages == [
-            one[0].column for one in self.board.columns
+            one[0].column_key for one in self.board.columns
         ]:
             present = self.board_layout.placed_panels.arrangement
         return lay_out_board(self.board, width, height, ratio, present=present, is_paged=True)
@@ -308,7 +312,7 @@ class BoardCanvas(CellScrollArea):
         size = self.maximumViewportSize()
         return size.width() - self.verticalScrollBar().sizeHint().width(), size.height()
 
-    def _set_ranges(self) -> None:
+    def _update_scroll_ranges(self) -> None:
         """Set the ranges of the scroll bars.
 
         The viewport's size is not used, because the room that one bar takes up may be the only
@@ -377,7 +381,7 @@ class BoardCanvas(CellScrollArea):
         slots = [slot for slot in self.board_layout.slots if slot.cells.intersects(near)]
         margin = 0 if self.board_layout.flow else 4
         wholes = [
-            self._whole_pixels(slot.whole_area.adjusted(-margin, -margin, margin, margin))
+            self._align_to_device_pixels(slot.whole_area.adjusted(-margin, -margin, margin, margin))
             for slot in slots
         ]
         flow = self.board_layout.flow
@@ -391,7 +395,7 @@ class BoardCanvas(CellScrollArea):
             flow_paint.blank_uncomputed_panels(painter, flow, computed, self._theme)
             paint_flow_timeline(painter, flow, self.highlights, self._theme)
         else:
-            self._fill_between(
+            self._fill_background_between(
                 painter, event.rect(), [whole.translated(-offset) for whole in wholes]
             )
         if not self.board_layout.slots:
@@ -404,7 +408,7 @@ class BoardCanvas(CellScrollArea):
                 if fresh:
                     paint_mask_changes(painter, slot, fresh, self._theme)
                 if self.board.is_current(slot.heatmap):
-                    marks = self._paint_earlier(painter, slot, whole, highlights)
+                    marks = self._paint_earlier_state(painter, slot, whole, highlights)
                     paint_highlights(painter, slot, marks, self._theme)
                     paint_cursor(painter, slot, cursor, self._theme)
         if flow:
@@ -414,16 +418,16 @@ class BoardCanvas(CellScrollArea):
         painter.translate(0, offset.y())
         if event.rect().top() <= self.board_layout.head:
             self._paint_titles(painter)
-        self._paint_mark(painter)
+        self._paint_focus_frame(painter)
         painter.end()
         self.painted.emit()
 
-    def _paint_earlier(
+    def _paint_earlier_state(
         self, painter: QPainter, slot: PanelSlot, whole: QRectF, highlights: Highlights
     ) -> Highlights:
         """Paint an earlier state of a matrix; return the highlights that remain to be painted."""
         flow = self.board_layout.flow
-        if flow is None or flow.earlier is None or not flow.has_earlier(slot):
+        if flow is None or flow.earlier is None or not flow.has_earlier_state(slot):
             return highlights
         picture = self._panel_pixmap(flow.earlier, whole)
         paint = partial(painter.drawPixmap, whole.topLeft(), picture)
@@ -440,7 +444,7 @@ class BoardCanvas(CellScrollArea):
         elif self._marked_place and self._marked_place.token is not None:
             is_row = self._marked_place.role is TokenRole.QUERY
             token = self._marked_place.token
-            paint_token(painter, flow, token, is_row=is_row, theme=self._theme)
+            paint_token_outlines(painter, flow, token, is_row=is_row, theme=self._theme)
         else:
             cell = self.cell_cursor.hovered or self.cell_cursor.pinned
             hidden = self.highlights.hidden_stages
@@ -452,7 +456,9 @@ class BoardCanvas(CellScrollArea):
         is_elsewhere = self.cell_cursor.hovered or self._marked_place
         return flow.layer_weight_cell_of(pinned) if pinned and not is_elsewhere else None
 
-    def _fill_between(self, painter: QPainter, area: QRect, pictures: list[QRectF]) -> None:
+    def _fill_background_between(
+        self, painter: QPainter, area: QRect, pictures: list[QRectF]
+    ) -> None:
         """Fill the area between the pixmaps, which is smaller than the whole viewport."""
         rest, paper = QRegion(area), QColor(self._theme.paper)
         for picture in pictures:
@@ -473,10 +479,10 @@ class BoardCanvas(CellScrollArea):
             width = max(self.board_layout.width, self.viewport().width())
             ratio = self.devicePixelRatioF()
             painter.drawPixmap(
-                0, 0, self._frames.titles(self.board_layout, width, self._theme, ratio)
+                0, 0, self._frames.titles_pixmap(self.board_layout, width, self._theme, ratio)
             )
 
-    def _whole_pixels(self, area: QRectF) -> QRectF:
+    def _align_to_device_pixels(self, area: QRectF) -> QRectF:
         """Align an area with device pixels; otherwise, the edges of cells would straddle pixels."""
         ratio = self.devicePixelRatioF()
         left, top = (math.floor(edge * ratio) / ratio for edge in (area.left(), area.top()))
@@ -502,7 +508,7 @@ class BoardCanvas(CellScrollArea):
     def _panel_pixmap(self, slot: PanelSlot, whole: QRectF) -> QPixmap:
         key = id(slot.heatmap)
         if key not in self._pictures:
-            picture = self._frames.cached_pixmap(
+            picture = self._frames.pixmap_with_margins(
                 self._spare, slot, whole, self._theme, self.devicePixelRatioF()
             )
             painter = QPainter(picture.pixmap)
@@ -517,7 +523,7 @@ class BoardCanvas(CellScrollArea):
 
         The subpixel offset of its cells is included, because letters are smoothed accordingly.
         """
-        offset = slot.cells.topLeft() - self._whole_pixels(slot.whole_area).topLeft()
+        offset = slot.cells.topLeft() - self._align_to_device_pixels(slot.whole_area).topLeft()
         return (offset, slot.cell_width, slot.cell_height, slot.top, slot.gutter, slot.numbers,
                 slot.panel_notes, slot.longest, slot.head_at, slot.is_head_short, slot.title,
                 slot.has_row_labels, slot.has_column_labels)  # fmt: skip
@@ -573,14 +579,14 @@ class BoardView(BoardCanvas):
         self.setProperty(OWN_FOCUS_PROPERTY, True)
         self._grip: tuple[PanelSlot, QPointF, QPointF] | None = None
         self._is_dragging = False
-        self._scrub: tuple[FlowTarget, QPointF] | None = None
+        self._scrub: tuple[FlowClickTarget, QPointF] | None = None
         """The heading that was pressed, and the position at which it was pressed."""
         self._wheel = WheelNotchCounter()
         self._pending_notches, self._zoom_point = 0, QPointF()
         self.zoom_timer = QTimer(self, singleShot=True, interval=0)
         """Active while events are pending, because wheel events may arrive faster than frames."""
         self.zoom_timer.timeout.connect(self._emit_zoom)
-        self.verticalScrollBar().valueChanged.connect(self._report_page)
+        self.verticalScrollBar().valueChanged.connect(self._emit_page_changed)
         self.arranged.connect(self._later.start)  # a different cell may be under the pointer
         self.verticalScrollBar().valueChanged.connect(self.lens.hide)
 
@@ -597,30 +603,30 @@ class BoardView(BoardCanvas):
     def _hover_at(self, point: QPointF) -> None:
         cell = self.cell_at(point)
         self.lens.hide_if_outside(point)
-        self._report_leading(self.slot_at(point))
+        self._emit_hovered_leading(self.slot_at(point))
         # While the mask is edited, the cursor shows the brush.
         if self.board_layout.flow and self.viewport().cursor().shape() in TARGET_CURSORS:
-            self.viewport().setCursor(TARGET_CURSORS[self._is_target(point)])
-        self._mark_place(point if cell is None else None)
+            self.viewport().setCursor(TARGET_CURSORS[self._is_clickable_at(point)])
+        self._mark_place_at(point if cell is None else None)
         if cell != self._pointed:
             self._pointed = cell
             self.cellHovered.emit(cell)
 
     def clear_hovered_cell(self) -> None:
         self.lens.hide()
-        self._mark_place(None)
+        self._mark_place_at(None)
         super().clear_hovered_cell()
 
-    def _is_target(self, point: QPointF) -> bool:
+    def _is_clickable_at(self, point: QPointF) -> bool:
         """Return whether a click on the flow board would choose something other than a cell."""
         flow = self.board_layout.flow
-        is_target = self._flow_target(point) is not None
+        is_target = self._flow_click_target_at(point) is not None
         return is_target or (
             flow is not None
-            and (layer_at(flow, point) is not None or token_at(flow, point) is not None)
+            and (layer_name_column_at(flow, point) is not None or token_at(flow, point) is not None)
         )
 
-    def _mark_place(self, point: QPointF | None) -> None:
+    def _mark_place_at(self, point: QPointF | None) -> None:
         """Mark the weight of a layer or the label of a token at a point of the flow board."""
         flow = self.board_layout.flow
         place = None
@@ -636,14 +642,14 @@ class BoardView(BoardCanvas):
             self.described.emit()
 
     @property
-    def description(self) -> str:
+    def hover_description(self) -> str:
         """Description of the weight or the token under the pointer (HTML), if there is one."""
         flow, place = self.board_layout.flow, self._marked_place
         if flow is None or place is None:
             return ""
         if isinstance(place, LayerWeightCell):
             return describe_layer_weight_cell(flow, place)
-        return escape(describe_token(flow, place, self._hidden_stages))
+        return escape(describe_token_attention(flow, place, self._hidden_stages))
 
     @property
     def _hidden_stages(self) -> frozenset[str]:
@@ -651,22 +657,22 @@ class BoardView(BoardCanvas):
         extents = (extent.stage for extent in self.highlights.computed_extents)
         return self.highlights.hidden_stages.union(extents)
 
-    def _report_leading(self, slot: PanelSlot | None) -> None:
+    def _emit_hovered_leading(self, slot: PanelSlot | None) -> None:
         if slot and not self.board.is_current(slot.heatmap):
             self.leadingHovered.emit(slot.heatmap.leading)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() != Qt.MouseButton.LeftButton:
             return
-        target = self._flow_target(event.position())
+        target = self._flow_click_target_at(event.position())
         self._is_dragging = False
         if target and target.column is not None:  # dragging seeks, and clicking enlarges
             self._scrub = target, event.position()
             return
         if target:
-            self._choose_target(target, event.position())
+            self._activate_click_target(target, event.position())
             return
-        if self._choose_text(event.position()):
+        if self._select_token_or_layer_at(event.position()):
             return
         flow = self.board_layout.flow
         weight = flow.layer_weight_cell_at(event.position()) if flow else None
@@ -674,35 +680,35 @@ class BoardView(BoardCanvas):
             self.parameterClicked.emit(flow.parameter_of(weight))
             return
         slot = self.slot_at(event.position())
-        self._report_leading(slot)
+        self._emit_hovered_leading(slot)
         if slot and slot.heatmap.is_zoomed:  # dragging pans, and clicking pins
             self._grip = (slot, event.position(), event.position())
         else:
             self.cellClicked.emit(self.cell_at(event.position()))
 
-    def _flow_target(self, point: QPointF) -> FlowTarget | None:
+    def _flow_click_target_at(self, point: QPointF) -> FlowClickTarget | None:
         flow = self.board_layout.flow
-        return flow.target_at(point) if flow else None
+        return flow.click_target_at(point) if flow else None
 
-    def _choose_text(self, point: QPointF) -> bool:
+    def _select_token_or_layer_at(self, point: QPointF) -> bool:
         """Choose the token or the layer named at a point; return whether there is one."""
         flow = self.board_layout.flow
         token = token_at(flow, point) if flow else None
-        named = layer_at(flow, point) if flow else None
+        named = layer_name_column_at(flow, point) if flow else None
         if token and token.token is not None:
             self.tokenChosen.emit(token.token, token.role)
         elif flow and named is not None:
             self.layerChosen.emit(flow.panels.columns[named].layer)
         return token is not None or named is not None
 
-    def _choose_target(self, target: FlowTarget, point: QPointF) -> None:
+    def _activate_click_target(self, target: FlowClickTarget, point: QPointF) -> None:
         """Bring a head to the front, show all heads, or enlarge a matrix or show its next state.
 
         On the name or the dot of a state, show that state.
         """
         flow = self.board_layout.flow
         assert flow is not None
-        state = state_at(flow, point)
+        state = state_label_at(flow, point)
         if target.column is not None and state and not state.is_shown:
             self.stageFocused.emit(state.stage)
         elif target.column is not None:
@@ -711,9 +717,9 @@ class BoardView(BoardCanvas):
             is_next = target.column == flow.panels.focus
             self.stageFocused.emit(states[(shown + is_next) % len(states)])
         else:
-            self._choose_tab(flow, ALL_HEADS if target.head is None else target.head)
+            self._activate_tab(flow, ALL_HEADS if target.head is None else target.head)
 
-    def _choose_tab(self, flow: FlowPlacement, head: int) -> None:
+    def _activate_tab(self, flow: FlowPlacement, head: int) -> None:
         if head == ALL_HEADS and flow.panels.thumbnails:
             self.allHeadsRequested.emit()
         elif 0 <= head < flow.panels.heads:
@@ -729,7 +735,7 @@ class BoardView(BoardCanvas):
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         if event.reason() is QContextMenuEvent.Reason.Keyboard:
             cell = self.cell_cursor.pinned or self.cell_cursor.hovered
-            area = self.area_of(cell) if cell else None
+            area = self.area_of_cell(cell) if cell else None
             place, at = ContextMenuTarget(cell), area.center() if area else QPoint()
             is_found = area is not None
         else:
@@ -764,7 +770,7 @@ class BoardView(BoardCanvas):
         if cell and event.key() in ENTER_KEYS and not has_modifier:
             self.enlarged.emit(cell)
         elif self.board_layout.flow and tab is not None and not has_modifier:
-            self._choose_tab(self.board_layout.flow, tab)
+            self._activate_tab(self.board_layout.flow, tab)
         else:
             super().keyPressEvent(event)
 
@@ -772,7 +778,7 @@ class BoardView(BoardCanvas):
         if self._grip and not self._is_dragging:
             self.cellClicked.emit(self.cell_at(event.position()))
         elif self._scrub and not self._is_dragging:
-            self._choose_target(*self._scrub)
+            self._activate_click_target(*self._scrub)
         self._grip, self._scrub, self._is_dragging = None, None, False
         self.viewport().unsetCursor()
 
@@ -784,8 +790,8 @@ class BoardView(BoardCanvas):
         moved = abs(point.x() - self._scrub[1].x())
         if self._is_dragging or moved >= QApplication.startDragDistance():
             self._is_dragging = True
-            self.scrubbed.emit(*FlowTimeline(flow).stage_at(point.x()))
-            self.motion.skip_step()
+            self.scrubbed.emit(*FlowTimeline(flow).stage_and_share_at(point.x()))
+            self.motion.skip_motion()
 
     def _drag_board(self, point: QPointF) -> None:
         if self._grip is None:
@@ -813,11 +819,11 @@ class BoardView(BoardCanvas):
         if event.modifiers() & Qt.KeyboardModifier.ControlModifier:
             self._queue_zoom(event.position(), event.angleDelta().y())
         elif self._page_height and event.angleDelta().y():
-            self.turn_page(-self._wheel.count(event.angleDelta().y()))
+            self.turn_page(-self._wheel.completed_notches(event.angleDelta().y()))
         else:
             super().wheelEvent(event)
 
-    def _report_page(self) -> None:
+    def _emit_page_changed(self) -> None:
         if not self._page_height:
             return
         seen = QRectF(0, self.scroll_offset().y(), self.board_layout.width, self._page_height)
@@ -831,7 +837,7 @@ class BoardView(BoardCanvas):
 
     def _queue_zoom(self, point: QPointF, turned: float) -> None:
         """Zoom by whole notches, and add up events that arrive before the next frame."""
-        self._pending_notches += self._wheel.count(turned)
+        self._pending_notches += self._wheel.completed_notches(turned)
         self._zoom_point = point
         if not self.zoom_timer.isActive():
             self._emit_zoom()
@@ -860,18 +866,22 @@ class BoardView(BoardCanvas):
             point = QPointF(event.pos())
             text = tooltip_at(flow, point, self._hidden_stages) if flow else ""
             show_tooltip(event.globalPos(), text, self.viewport())
-            self._show_lens(point)
+            self._show_magnifier(point)
             return True
         return super().viewportEvent(event)
 
-    def _show_lens(self, point: QPointF) -> None:
+    def _show_magnifier(self, point: QPointF) -> None:
         """Show the numbers around a point at which the pointer rests, unless they are hidden."""
         flow, at = self.board_layout.flow, point + self.scroll_offset()
         slots = (self.slot_at(point), *(flow.operands if flow else ()))
         for slot in slots:
-            place = slot.at(at) if slot and slot.heatmap.stage not in self._hidden_stages else None
+            place = (
+                slot.row_column_at(at)
+                if slot and slot.heatmap.stage not in self._hidden_stages
+                else None
+            )
             if slot and place:
-                self.lens.show_cells(slot, place, self.scroll_offset(), self._theme)
+                self.lens.show_numbers_around(slot, place, self.scroll_offset(), self._theme)
 
     def slot_at(self, point: QPointF) -> PanelSlot | None:
         """Return the panel whose cells contain a point of the viewport."""
@@ -883,7 +893,7 @@ class BoardView(BoardCanvas):
 
     def cell_at(self, point: QPointF) -> Cell | None:
         slot = self.slot_at(point)
-        place = slot.at(point + self.scroll_offset()) if slot else None
+        place = slot.row_column_at(point + self.scroll_offset()) if slot else None
         is_free = slot is None or not slot.heatmap.is_unlinked
         if slot is None and self.board_layout.flow:
             return self.board_layout.flow.operand_cell_at(point)
@@ -894,4 +904,4 @@ class BoardView(BoardCanvas):
         at, area = point + self.scroll_offset(), slot.cells
         x = min(max(at.x(), area.left()), area.right())
         y = min(max(at.y(), area.top()), area.bottom())
-        return cell_at(slot.heatmap, *(slot.at(QPointF(x, y)) or (0, 0)))
+        return cell_at(slot.heatmap, *(slot.row_column_at(QPointF(x, y)) or (0, 0)))

@@ -16,7 +16,7 @@ NARROW_SCREEN_PX = 800
 """Screen width, in pixels, below which the settings are initially collapsed."""
 
 
-class CollapseController(QObject):
+class CollapsedSectionsController(QObject):
     """Collapses and expands parts of the lab, and stores which ones are collapsed."""
 
     changed = Signal()
@@ -31,7 +31,7 @@ class CollapseController(QObject):
         """The names of the collapsed parts."""
         return frozenset(name for name, part in self._parts.items() if part.isHidden())
 
-    def restore(self) -> None:
+    def restore_sections(self) -> None:
         """Restore the stored state; if none is stored, collapse the settings on a narrow screen."""
         folded = app_settings.load_collapsed_sections()
         if folded is None:
@@ -40,14 +40,14 @@ class CollapseController(QObject):
         for name in self._parts:
             self._set_part_visible(name, name not in folded)
 
-    def toggle(self, name: str) -> None:
+    def toggle_section(self, name: str) -> None:
         self._set_part_visible(name, name in self.collapsed_sections)
         app_settings.save_collapsed_sections(self.collapsed_sections)
 
     def expand_left(self) -> None:
         """Expand the part with the settings and the runs."""
         if LEFT in self.collapsed_sections:
-            self.toggle(LEFT)
+            self.toggle_section(LEFT)
 
     def _set_part_visible(self, name: str, is_shown: bool) -> None:
         self._parts[name].setVisible(is_shown)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QMainWindow
 
-    from visualizer.lab.collapse_controller import CollapseController
+    from visualizer.lab.collapse_controller import CollapsedSectionsController
     from visualizer.lab.controller import LabStateController
     from visualizer.lab.generation_controller import LabGenerationController
     from visualizer.lab.loss_plot.controller import LossPlotController
@@ -40,7 +40,7 @@ class LabControllers(Struct, frozen=True, eq=False):
     run_controller: RunController
     run_export_controller: RunExportController
     generation_controller: LabGenerationController
-    collapse_controller: CollapseController
+    collapse_controller: CollapsedSectionsController
     loss_plot_controller: LossPlotController
     training_views_controller: TrainingViewsController
     snapshot_bar: SnapshotBar
@@ -51,7 +51,7 @@ class LabControllers(Struct, frozen=True, eq=False):
     set_scheme: Callable[[ColourScheme], object]
 
 
-class LabState(Struct, frozen=True, eq=False):
+class LabCommandState(Struct, frozen=True, eq=False):
     """The state that determines which commands are enabled and which are checked."""
 
     screen: LabScreen
@@ -65,7 +65,7 @@ class LabState(Struct, frozen=True, eq=False):
     is_filming: bool
 
 
-def _start_or_pause(now: LabState) -> CommandAppearance:
+def _start_pause_appearance(now: LabCommandState) -> CommandAppearance:
     progress = now.screen.progress
     return CommandAppearance("pause" if progress.is_running else "play", text=progress.button)
 
@@ -77,25 +77,25 @@ def _open_documentation(window: QMainWindow) -> None:
     open_documentation(window, "lab.md")
 
 
-LabCommand = Command[LabControllers, LabState]
+LabCommand = Command[LabControllers, LabCommandState]
 
 RUN, TRAIN, TEXT, VIEW, HELP = "&Run", "&Train", "Te&xt", "&View", "&Help"
 
 # fmt: off
 LAB_COMMANDS: tuple[LabCommand, ...] = (
     LabCommand("runs.start_new", RUN, "&New run with these settings…",
-        lambda c: c.run_controller.start_new(), ("Ctrl+N",),
+        lambda c: c.run_controller.start_new_run(), ("Ctrl+N",),
         is_enabled=lambda now: now.screen.has_run),
     LabCommand("runs.open_folder", RUN, "&Open run folder…",
-        lambda c: c.run_controller.ask_and_open(),
+        lambda c: c.run_controller.ask_and_open_folder(),
         ("Ctrl+O",), icon="open"),
     LabCommand("runs.open_selected", RUN, "Open selec&ted run",
-        lambda c: c.run_controller.open_selected(),
+        lambda c: c.run_controller.open_selected_run(),
         ("Ctrl+Shift+O",)),
     LabCommand("runs.rename", RUN, "Rena&me selected run",
         lambda c: c.run_controller.edit_selected_name(), ("F2",), has_separator=True),
     LabCommand("runs.delete", RUN, "&Delete selected run…",
-        lambda c: c.run_controller.ask_delete_selected(), ("Ctrl+Del",)),
+        lambda c: c.run_controller.ask_delete_selected_run(), ("Ctrl+Del",)),
     LabCommand("run_export.save_weights", RUN, "&Save weights as…",
         lambda c: c.run_export_controller.save_weights(), ("Ctrl+Shift+S",), icon="save",
         has_separator=True, is_enabled=lambda now: now.screen.is_open),
@@ -103,7 +103,7 @@ LAB_COMMANDS: tuple[LabCommand, ...] = (
         lambda c: c.run_export_controller.save_film(), ("Ctrl+Shift+E",), icon="export",
         is_enabled=lambda now: now.screen.is_open and now.has_layers and not now.is_filming),
     LabCommand("layer.open", RUN, "Open &layer in the visualizer",
-        lambda c: c.training_views_controller.open_layer(), ("Ctrl+E",),
+        lambda c: c.training_views_controller.open_pointed_layer(), ("Ctrl+E",),
         is_enabled=lambda now: now.has_layers),
     LabCommand("model.open", RUN, "Open mod&el in the visualizer", lambda c: c.open_model(),
         ("Ctrl+Shift+L",), is_enabled=lambda now: now.has_layers),
@@ -111,7 +111,7 @@ LAB_COMMANDS: tuple[LabCommand, ...] = (
         has_separator=True),
     LabCommand("training.toggle", TRAIN, "&Start or pause training",
         lambda c: c.lab.toggle_training(), ("Ctrl+Return", "Ctrl+Enter"), icon="play",
-        is_enabled=lambda now: now.screen.progress.can_toggle, appearance=_start_or_pause),
+        is_enabled=lambda now: now.screen.progress.can_toggle, appearance=_start_pause_appearance),
     LabCommand("training.step", TRAIN, "Train one s&tep", lambda c: c.lab.train_step(),
         ("Ctrl+.",), icon="step-on", is_enabled=lambda now: now.screen.progress.can_step),
     LabCommand("training.stop", TRAIN, "Sto&p and save a checkpoint",
@@ -121,10 +121,10 @@ LAB_COMMANDS: tuple[LabCommand, ...] = (
         ("Ctrl+M",), has_separator=True, is_enabled=lambda now: now.screen.progress.can_train_more),
     LabCommand("probe.edit", TEXT, "&Edit probe text", lambda c: c.edit_probe(), ("Ctrl+L",)),
     LabCommand("generation.sample", TEXT, "&Sample a token",
-        lambda c: c.generation_controller.sample(),
+        lambda c: c.generation_controller.sample_token(),
         ("Ctrl+T",), has_separator=True, is_enabled=lambda now: now.can_sample),
     LabCommand("generation.toggle", TEXT, "&Generate or stop",
-        lambda c: c.generation_controller.toggle(),
+        lambda c: c.generation_controller.toggle_generation(),
         ("Ctrl+R",), is_enabled=lambda now: now.can_sample),
     LabCommand("generation.step_back", TEXT, "Step bac&k",
         lambda c: c.generation_controller.step_back(),
@@ -138,10 +138,10 @@ LAB_COMMANDS: tuple[LabCommand, ...] = (
         ("Alt+1",)),
     LabCommand("panes.show runs", VIEW, "Go to &runs", lambda c: c.show_pane("runs"), ("Alt+2",)),
     LabCommand("collapse.toggle left", VIEW, "Show settings and r&uns",
-        lambda c: c.collapse_controller.toggle(LEFT), ("F9",), has_separator=True,
+        lambda c: c.collapse_controller.toggle_section(LEFT), ("F9",), has_separator=True,
         is_checked=lambda now: LEFT not in now.collapsed_sections),
     LabCommand("collapse.toggle losses", VIEW, "Show l&oss plot",
-        lambda c: c.collapse_controller.toggle(LOSSES), ("F8",),
+        lambda c: c.collapse_controller.toggle_section(LOSSES), ("F8",),
         is_checked=lambda now: LOSSES not in now.collapsed_sections),
     LabCommand("loss_plot.toggle_axis_scale losses", VIEW, "&Logarithmic loss axis",
         lambda c: c.loss_plot_controller.toggle_axis_scale("losses"), ("Ctrl+1",),
@@ -155,10 +155,11 @@ LAB_COMMANDS: tuple[LabCommand, ...] = (
     LabCommand("loss_plot.change_smoothing -1", VIEW, "Less smoothin&g",
         lambda c: c.loss_plot_controller.change_smoothing(-1), ("Ctrl+4",)),
     LabCommand("heatmaps.toggle_row_limits", VIEW, "&Colour range per row",
-        lambda c: c.training_views_controller.toggle_row_limits(), ("Ctrl+5",), has_separator=True,
+        lambda c: c.training_views_controller.toggle_row_colour_limits(), ("Ctrl+5",),
+        has_separator=True,
         is_checked=lambda now: now.colouring.limits is ColourLimits.ROW),
     LabCommand("snapshots.toggle", VIEW, "&Play or pause snapshots",
-        lambda c: c.snapshot_bar.toggle(),
+        lambda c: c.snapshot_bar.toggle_playback(),
         ("Ctrl+6",), has_separator=True, is_enabled=lambda now: now.can_play),
     LabCommand("snapshots.change_speed 1", VIEW, "&Faster",
         lambda c: c.snapshot_bar.change_speed(1),

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.errors import InputError
-from visualizer.lab.runs.store import choose_run_folder, initial_probe
-from visualizer.lab.screen_presenter import LabScreen, ProbeSelection, present_lab
+from visualizer.lab.runs.store import choose_initial_probe, choose_run_folder
+from visualizer.lab.screen_presenter import LabScreen, ProbeSelection, present_lab_screen
 from visualizer.lab.settings.definitions import SETTINGS_OF_OPEN_RUN, replace_setting
 from visualizer.lab.training import background_controller, run_state
 from visualizer.lab.training.process_controller import ProcessEnd, TrainingProcess
@@ -19,8 +19,8 @@ from visualizer.lab.training.run_state import (
     RunFailure,
     RunPhase,
     RunState,
-    add_resume_step,
-    refusal_message,
+    create_refusal_message,
+    with_resume_step,
 )
 from visualizer.language.run_folder import RunFolder, settings_to_json
 from visualizer.language.training_settings import SETTING_LIMITS, TrainingSettings
@@ -75,12 +75,14 @@ class LabStateController(QObject):
         """The functions that handle the responses of the open run, by request id."""
         self._is_starting = False
         """Whether the training process was asked to train and has not responded yet."""
-        self._background_watcher = background_controller.BackgroundTrainingWatcher(self)
-        self._background_watcher.runReleased.connect(self._open_when_free)
+        self._background_watcher = background_controller.BackgroundTrainingStopper(self)
+        self._background_watcher.runReleased.connect(self._on_run_released)
 
     @property
     def screen(self) -> LabScreen:
-        return present_lab(self.draft, self.run, self.refused, self.sample, self.opening_failure)
+        return present_lab_screen(
+            self.draft, self.run, self.refused, self.sample, self.opening_failure
+        )
 
     @property
     def settings(self) -> TrainingSettings:
@@ -154,15 +156,15 @@ class LabStateController(QObject):
         if self.run is None:
             self._begin_run()
         elif self.run.phase is RunPhase.RUNNING:
-            self._send("pause")
+            self._send_or_queue_message("pause")
         elif self.screen.progress.can_toggle:
             self.refused = None  # the training is retried
-            self._send("run")
+            self._send_or_queue_message("run")
 
     def train_step(self) -> None:
         """Train for one step, then pause."""
         if self.screen.progress.can_step:
-            self._send("step")
+            self._send_or_queue_message("step")
 
     def stop_training(self) -> None:
         """Write a checkpoint and end the training process; the run stays open."""
@@ -174,13 +176,13 @@ class LabStateController(QObject):
                 if kind not in {"run", "step"}
             ]
             self._change_run(phase=RunPhase.ENDING)
-            self.training.stop()
+            self.training.request_stop()
 
     def train_more(self, steps: int) -> None:
         """Extend the training by the given number of steps."""
         if self.run and self.screen.progress.can_train_more:
             self._extend_training(self.run.step + steps)
-            self._send("run")
+            self._send_or_queue_message("run")
 
     def _extend_training(self, steps: int) -> None:
         assert self.run
@@ -188,7 +190,7 @@ class LabStateController(QObject):
         steps = min(max(steps, self.run.step, least), most)
         if steps != self.run.settings.steps:
             self._change_run(settings=replace(self.run.settings, steps=steps))
-            self._send("lengthen", steps=steps)
+            self._send_or_queue_message("lengthen", steps=steps)
 
     def _begin_run(self) -> None:
         if self.screen.progress.can_toggle:
@@ -197,7 +199,7 @@ class LabStateController(QObject):
                 make_private_folder(self.runs_folder)
             self._started_folders.add(folder)
             self._open_run(RunState(folder, self.draft), self.draft)
-            self._send("run")
+            self._send_or_queue_message("run")
 
     # ------------------------------------------------------------------ the run
 
@@ -212,12 +214,12 @@ class LabStateController(QObject):
         run = RunState(folder, metadata.settings, sample=metadata.sample)
         if background_controller.is_training(folder):
             self.run = replace(run, phase=RunPhase.WAITING)
-            self._background_watcher.wait_for_run(folder)
+            self._background_watcher.stop_and_wait_for_run(folder)
             self.changed.emit()
         else:
             self._open_run(run)
 
-    def _open_when_free(self, was_trained: bool) -> None:
+    def _on_run_released(self, was_trained: bool) -> None:
         assert self.run
         if was_trained:
             self._pending_messages.append(("run", {}))
@@ -241,13 +243,13 @@ class LabStateController(QObject):
                 training.send_message(kind, **values)
         if run:
             self.draft = run.settings
-        self._background_watcher.stop()
+        self._background_watcher.stop_polling()
         self.training = self.run = None
         self._pending_messages, self._replies = [], {}
         self.refused, self.view, self._is_starting = None, ProbeSelection(), False
         if training:
             training.stopped_run = run.folder if run and not continues else None
-            training.end()
+            training.shut_down()
         self.changed.emit()
 
     def _continue_in_background(self, run: RunState, training: TrainingProcess | None) -> None:
@@ -292,14 +294,14 @@ class LabStateController(QObject):
         self._request_count += 1
         id_ = f"{kind} {self._request_count}"
         self._replies[id_] = reply
-        self._send(kind, id=id_, **values)
+        self._send_or_queue_message(kind, id=id_, **values)
 
     def _on_answer(self, message: Message) -> None:
         reply = self._replies.pop(message.values["id"], None)
         if reply:
             reply(message)
 
-    def _send(self, kind: str, **values: Any) -> None:
+    def _send_or_queue_message(self, kind: str, **values: Any) -> None:
         """Send a message to the training process now, or as soon as the run is open."""
         if self.run and self.training is None and self.run.phase not in run_state.BUSY_PHASES:
             self._open_run(replace(self.run, phase=RunPhase.OPENING, failure=None))
@@ -318,7 +320,7 @@ class LabStateController(QObject):
             if kind == "lengthen":  # the process may have read the old settings from the folder
                 self._extend_training(**values)
             else:
-                self._send(kind, **values)
+                self._send_or_queue_message(kind, **values)
 
     def _on_message(self, message: Message) -> None:
         if self.sender() is not self.training:
@@ -337,7 +339,9 @@ class LabStateController(QObject):
             self.run = run = run_state.apply_opened_run(self.run, message)
             if not self.view.probe:
                 typed = self.typed_probes.get(run.folder)
-                self.suggested_probe = typed or initial_probe(run.folder, run.sample, run.settings)
+                self.suggested_probe = typed or choose_initial_probe(
+                    run.folder, run.sample, run.settings
+                )
                 self.view = replace(self.view, probe=self.suggested_probe)
         self._send_pending_messages()
         self.opened.emit()
@@ -354,7 +358,7 @@ class LabStateController(QObject):
         # The next progress message contains the reason.
         self._change_run(phase=RunPhase.PAUSED)
         for kind, values in self._take_pending_messages():
-            self._send(kind, **values)
+            self._send_or_queue_message(kind, **values)
 
     def _on_refused(self, message: Message) -> None:
         if message.values.get("id") is not None:
@@ -386,14 +390,14 @@ class LabStateController(QObject):
         elif self.run:
             if failure:
                 step = RunFolder(self.run.folder).checkpoint_step()
-                failure = add_resume_step(failure, step)
+                failure = with_resume_step(failure, step)
             phase = RunPhase.FAILED if failure else RunPhase.STOPPED
             self._change_run(phase=phase, failure=failure)
             for kind, values in pending:  # requested while the process was ending
                 if failure and "id" in values:
-                    self._on_answer(refusal_message(failure, values))
+                    self._on_answer(create_refusal_message(failure, values))
                 elif not failure:
-                    self._send(kind, **values)
+                    self._send_or_queue_message(kind, **values)
 
     def _change_run(self, **values: Any) -> None:
         if self.run:

@@ -71,19 +71,19 @@ class LabGenerationController(GenerationController):
 
     def _on_result(self) -> None:
         if self._is_running and self._probe_controller.refusal_reason:
-            self.run(False)
+            self.set_running(False)
         elif self._is_running or self._is_sample_pending:
-            self.sample()
+            self.sample_token()
 
     # ------------------------------------------------------------------ intents
 
-    def pick(self, token: int) -> None:
+    def pick_token(self, token: int) -> None:
         result, vocabulary = self.result, self._current_vocabulary()
         if result and token < len(vocabulary):
             share = float(sampling_probabilities(result.logits[-1])[token])
-            self._set_tree(self.tree.pick(token, vocabulary.tokens[token], share))
+            self._set_tree(self.tree.append_picked_token(token, vocabulary.tokens[token], share))
 
-    def sample(self) -> None:
+    def sample_token(self) -> None:
         """Append a sampled token, now or when the result arrives."""
         result, sampling = self.result, self.sampling
         self._is_sample_pending = result is None and self.can_sample
@@ -93,16 +93,18 @@ class LabGenerationController(GenerationController):
             last = result.logits[-1]
             chosen = sampling_probabilities(last, sampling)
             tokens = self._current_vocabulary().tokens
-            self._set_tree(self.tree.append_sampled(chosen, tokens, sampling_probabilities(last)))
+            self._set_tree(
+                self.tree.append_sampled_token(chosen, tokens, sampling_probabilities(last))
+            )
 
-    def run(self, is_on: bool) -> None:
+    def set_running(self, is_on: bool) -> None:
         """Start or stop continuous sampling."""
         self._is_running, self._is_sample_pending = is_on and self.can_sample, False
         self.changed.emit()
         if self._is_running:
-            self.sample()
+            self.sample_token()
 
-    def _go_to(self, tree: GenerationTree) -> None:
+    def _show_tree(self, tree: GenerationTree) -> None:
         self._is_running = self._is_sample_pending = False
         if tree is self.tree:  # at the prompt, only the running state changes
             self.changed.emit()

@@ -39,15 +39,16 @@ def create_layer_document(
         The run's name; the document's title consists of this name, the layer and the step.
     """
     values = {
-        name: SETTINGS_BY_NAME[name].read(value) for name, value in message.values["spec"].items()
+        name: SETTINGS_BY_NAME[name].convert_value(value)
+        for name, value in message.values["spec"].items()
     }
     fields, arrays = message.values, message.arrays
     weights = tuple(
-        (name, NumberMatrix.of(arrays[name]))
+        (name, NumberMatrix.from_array(arrays[name]))
         for name in (*OWN_LAYERS, *OWN_BIASES)
         if name in arrays
     )
-    own_input = NumberMatrix.of(arrays[Role.INPUT])
+    own_input = NumberMatrix.from_array(arrays[Role.INPUT])
     spec = replace(AttentionSpec(**values), own_input=own_input, own_weights=weights)
     text = Vocabulary((), tokenizer).join_tokens(fields["tokens"])
     assert tokenize(text, tokenizer) == tuple(fields["tokens"])

@@ -10,7 +10,7 @@ from visualizer.format import format_count, format_number
 from visualizer.lab.settings.presenter import LabSettingsPanel, present_settings
 from visualizer.lab.training.run_state import BUSY_PHASES, RunPhase, RunState
 from visualizer.language.training_progress import TrainingProgress
-from visualizer.language.training_settings import FINAL_EVALUATION_BATCHES, settings_problems
+from visualizer.language.training_settings import FINAL_EVALUATION_BATCHES, find_settings_problems
 
 if TYPE_CHECKING:
     from visualizer.errors import InputError
@@ -83,7 +83,7 @@ class LabScreen(Struct, frozen=True):
     is_open: bool = False
 
 
-def present_lab(
+def present_lab_screen(
     draft: TrainingSettings,
     run: RunState | None,
     refused: InputError | None,
@@ -97,7 +97,7 @@ def present_lab(
         # The problem is repeated here, because its setting may be collapsed.
         line = next((one.problem.sentence for one in setup.settings if one.problem), line)
         # Start stays enabled after a rejection, because its cause may have disappeared.
-        progress = TrainingBarState(START_LABEL, line, can_toggle=not settings_problems(draft))
+        progress = TrainingBarState(START_LABEL, line, can_toggle=not find_settings_problems(draft))
         return LabScreen("", setup, progress, notices=setup.other_problems, failure=broken)
     locked = f"The settings of “{run.name}” are fixed; only the number of steps can be increased."
     setup = present_settings(run.settings, refused, run.sample or sample, locked, run.notices)
@@ -154,7 +154,7 @@ def describe_progress(run: RunState) -> str:
         return parts[0]
     is_known = run.phase is RunPhase.RUNNING and run.tokens_per_second > 0
     speed = (run.tokens_per_second, run.seconds_left) if is_known else (None, None)
-    facts = TrainingProgress(run.step, run.settings.steps, run.rate, *speed).facts
+    facts = TrainingProgress(run.step, run.settings.steps, run.rate, *speed).status_texts
     losses = _describe_losses(run)
     # A narrow window shows only the beginning of the line, which is the result for a completed run.
     return "  ·  ".join([*parts, *losses, *facts] if run.final else [*parts, *facts, *losses])

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from visualizer.format import shorten
 from visualizer.generation.generated_tokens_presenter import present_generation
-from visualizer.generation.token_choice_presenter import TokenChoicePanel, present_next_tokens
+from visualizer.generation.token_choice_presenter import NextTokenChoicePanel, present_next_tokens
 from visualizer.lab.attention_view.presenter import (
     TEXT_REQUIRED,
     LabAttentionPanel,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from visualizer.generation.generated_tokens_widget import GenerationPane
     from visualizer.generation.generation_tree import GenerationTree
-    from visualizer.generation.token_choice_widget import TokenChoicePane
+    from visualizer.generation.token_choice_widget import NextTokenChoicePane
     from visualizer.lab.attention_view.probe_controller import ProbeController
     from visualizer.lab.attention_view.widget import LabAttentionView
     from visualizer.lab.controller import LabStateController
@@ -59,7 +59,7 @@ class TrainingWidgets(Struct, frozen=True, eq=False):
     attention: LabAttentionView
     snapshot_bar: SnapshotBar
     generation_widget: QWidget
-    next_tokens_pane: TokenChoicePane
+    next_tokens_pane: NextTokenChoicePane
     generation_pane: GenerationPane
 
 
@@ -99,12 +99,12 @@ class TrainingViewsController(QObject):
         """Number of requests to open a layer; only the newest request is handled."""
 
     @property
-    def has_layers(self) -> bool:
+    def has_attention_layers(self) -> bool:
         return bool(self.panel.board.columns)
 
     @property
     def can_sample(self) -> bool:
-        return self._is_known and self._generation_controller.can_sample
+        return self._is_model_known and self._generation_controller.can_sample
 
     def show_views(self, theme: Theme) -> None:
         """Show the attention, the snapshot bar, the probe and the generation."""
@@ -112,14 +112,14 @@ class TrainingViewsController(QObject):
         if (run.folder if run else None) != self._folder:
             self._folder = run.folder if run else None
             self.pointer = LabCellSelection()
-            self._widgets.next_tokens_pane.forget()
-        self.panel = self._read_panel()
+            self._widgets.next_tokens_pane.discard_invalid_value()
+        self.panel = self._build_attention_panel()
         self._widgets.attention.show_attention(self.panel, theme)
         self._show_probe()
         self._show_snapshot_bar(theme)
         self._show_generation(theme)
 
-    def _read_panel(self) -> LabAttentionPanel:
+    def _build_attention_panel(self) -> LabAttentionPanel:
         lab, result = self._lab, self._probe_controller.result
         if lab.run is None:
             return LabAttentionPanel(message=BEFORE_TRAINING_MESSAGE)
@@ -129,14 +129,14 @@ class TrainingViewsController(QObject):
         return present_attention(result, model, self.pointer, self._max_cells, look, self.panel)
 
     @property
-    def _is_known(self) -> bool:
+    def _is_model_known(self) -> bool:
         """Whether the model is known; False while a run is being opened for the first time."""
         run = self._lab.run
         return run is not None and bool(run.tokens)
 
     def _show_probe(self) -> None:
         probe, probe_controller = self._widgets.probe, self._probe_controller
-        probe.setVisible(self._is_known)
+        probe.setVisible(self._is_model_known)
         if probe.text() != self._lab.view.probe:
             probe.setText(self._lab.view.probe)
         sentences = [probe_controller.refusal_reason] if probe_controller.refusal_reason else []
@@ -149,7 +149,7 @@ class TrainingViewsController(QObject):
     def _show_generation(self, theme: Theme) -> None:
         widgets, generation_controller = self._widgets, self._generation_controller
         run, result = self._lab.run, generation_controller.result
-        widgets.generation_widget.setVisible(self._is_known)
+        widgets.generation_widget.setVisible(self._is_model_known)
         sampling = generation_controller.sampling
         bar_inputs = (result, sampling, theme, self._folder)
         is_pending = (
@@ -158,10 +158,15 @@ class TrainingViewsController(QObject):
             and not self._probe_controller.previous_text
         )
         stays = is_pending and self._folder in self._shown_bars  # until the next values arrive
-        if run is not None and self._is_known and not stays and bar_inputs != self._shown_bars:
+        if (
+            run is not None
+            and self._is_model_known
+            and not stays
+            and bar_inputs != self._shown_bars
+        ):
             self._shown_bars = bar_inputs
             if result is None:
-                bars = TokenChoicePanel(sampling=sampling, vocabulary=len(run.tokens))
+                bars = NextTokenChoicePanel(sampling=sampling, vocabulary=len(run.tokens))
             else:
                 bars = present_next_tokens(result.tokens, result.logits, run.tokens, sampling)
             widgets.next_tokens_pane.show_bars(bars, theme)
@@ -179,7 +184,7 @@ class TrainingViewsController(QObject):
 
     def _show_snapshot_bar(self, theme: Theme) -> None:
         run, view = self._lab.run, self._lab.view
-        self._widgets.snapshot_bar.setVisible(self._is_known)
+        self._widgets.snapshot_bar.setVisible(self._is_model_known)
         if run is None or not run.tokens:
             self.can_play = False
             return
@@ -193,17 +198,17 @@ class TrainingViewsController(QObject):
     # ------------------------------------------------------------------ pointer and keys
 
     def hover_cell(self, cell: Cell | None) -> None:
-        self._set_pointer(self.pointer.hover(cell))
+        self._set_cell_selection(self.pointer.with_hovered_cell(cell))
 
     def pin_cell(self, cell: Cell | None) -> None:
         """Pin a cell, or unpin it if it is already pinned."""
-        self._set_pointer(self.pointer.pin(cell))
+        self._set_cell_selection(self.pointer.with_toggled_pin(cell))
 
     def move_pin(self, down: int, right: int) -> None:
         """Move the pinned cell."""
-        self._set_pointer(self.pointer.move_pin(self.panel.board, down, right))
+        self._set_cell_selection(self.pointer.with_moved_pin(self.panel.board, down, right))
 
-    def _set_pointer(self, pointing: LabCellSelection) -> None:
+    def _set_cell_selection(self, pointing: LabCellSelection) -> None:
         self.pointer = pointing
         self.changed.emit()
 
@@ -213,27 +218,27 @@ class TrainingViewsController(QObject):
             self._max_cells = room
             self.changed.emit()
 
-    def toggle_row_limits(self) -> None:
+    def toggle_row_colour_limits(self) -> None:
         """Toggle the upper limit of the colour scale between each row's maximum and 1."""
         is_on = self.colouring.limits is ColourLimits.ROW
         self.colouring = ColourOptions(limits=ColourLimits.AUTO if is_on else ColourLimits.ROW)
         self.changed.emit()
 
-    def open_layer(self) -> None:
+    def open_pointed_layer(self) -> None:
         """Open the layer and head of the pinned or hovered cell or, without one, the first head."""
-        places = (place for place, _ in self._pointed_cells())
-        self.open_layer_of(*next(places, (0, 0)))
+        places = (place for place, _ in self._pinned_and_hovered_cells())
+        self.open_layer_with_head(*next(places, (0, 0)))
 
-    def open_layer_of(self, layer: int, head: int) -> None:
+    def open_layer_with_head(self, layer: int, head: int) -> None:
         """Open a layer at the selected step, with one head and its pinned or hovered cell."""
-        cells = (cell for place, cell in self._pointed_cells() if place == (layer, head))
+        cells = (cell for place, cell in self._pinned_and_hovered_cells() if place == (layer, head))
         cell, view = next(cells, None), self._lab.view
         query_and_key = (cell.place[-2], cell.place[-1]) if cell else None
         self._opening_count += 1
-        reply = partial(self._on_layer, self._opening_count, head, query_and_key)
+        reply = partial(self._handle_layer_response, self._opening_count, head, query_and_key)
         self._lab.send_request("layer", reply, text=view.probe, step=view.step, layer=layer)
 
-    def _on_layer(
+    def _handle_layer_response(
         self, number: int, head: int, cell: tuple[int, int] | None, message: Message
     ) -> None:
         if number != self._opening_count:
@@ -245,7 +250,7 @@ class TrainingViewsController(QObject):
             name = self._lab.run.name if self._lab.run else ""
             self.layerOpened.emit(create_layer_document(message, tokenizer, head, cell, name))
 
-    def _pointed_cells(self) -> Iterator[tuple[tuple[int, int], Cell]]:
+    def _pinned_and_hovered_cells(self) -> Iterator[tuple[tuple[int, int], Cell]]:
         """Yield the pinned cell and then the hovered cell, with their layers and heads."""
         for cell in (self.pointer.pinned, self.pointer.hovered):
             place = layer_head_index(self.panel.board, cell) if cell else None

@@ -9,11 +9,11 @@ from PySide6.QtCore import QSize, Qt, QTimer, Signal
 from PySide6.QtWidgets import QApplication, QLineEdit, QMainWindow, QScrollArea, QTabWidget, QWidget
 
 from visualizer.generation.generated_tokens_widget import GenerationPane
-from visualizer.generation.token_choice_widget import TokenChoicePane
+from visualizer.generation.token_choice_widget import NextTokenChoicePane
 from visualizer.lab.attention_view.probe_controller import ProbeController
 from visualizer.lab.attention_view.widget import LabAttentionView
-from visualizer.lab.collapse_controller import CollapseController
-from visualizer.lab.commands import LAB_COMMANDS, LabControllers, LabState
+from visualizer.lab.collapse_controller import CollapsedSectionsController
+from visualizer.lab.commands import LAB_COMMANDS, LabCommandState, LabControllers
 from visualizer.lab.controller import LabStateController
 from visualizer.lab.generation_controller import LabGenerationController
 from visualizer.lab.loss_plot.controller import LossPlotController
@@ -33,7 +33,7 @@ from visualizer.widgets.commands import CommandMenus
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import is_escape
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainTextLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.size_keeping_splitter import SizeKeepingSplitter
 from visualizer.widgets.status_bar import add_status_bar
@@ -95,10 +95,10 @@ class LabWindow(QMainWindow):
             RunNoticesWidget(),
         )
         self.attention, self.snapshot_bar = LabAttentionView(), SnapshotBar()
-        self.probe, self.probe_problem, self.facts = QLineEdit(), PlainLabel(), PlainLabel()
+        self.probe, self.probe_problem, self.facts = QLineEdit(), PlainTextLabel(), PlainTextLabel()
         status_bar = add_status_bar(self, self.facts)
         status_bar.addPermanentWidget(self.run_export_controller.progress.widget)
-        self.next_tokens_pane, self.generation_pane = TokenChoicePane(), GenerationPane()
+        self.next_tokens_pane, self.generation_pane = NextTokenChoicePane(), GenerationPane()
         self.generation_controller = LabGenerationController(self.lab, self.probe_controller)
         self.plot_pane = LossPlotPane(self._actions_by_name(AXIS_COMMANDS))
         self.loss_plot_controller = LossPlotController(
@@ -120,18 +120,18 @@ class LabWindow(QMainWindow):
                 self.generation_pane,
             ),
         )
-        self.collapse_controller = CollapseController(self, self.left_tabs, self.plot_pane)
-        self.menus.set_controllers(self._make_controllers())
+        self.collapse_controller = CollapsedSectionsController(self, self.left_tabs, self.plot_pane)
+        self.menus.set_controllers(self._collect_controllers())
         # Several changes in the same iteration of the event loop are shown only once.
         self.show_timer = QTimer(self, singleShot=True, interval=0)
         self.show_timer.timeout.connect(self.show_screen)
         self.focus_ring = FocusRing(self)
-        _connect_run(self)
-        _connect_views(self)
-        QApplication.styleHints().colorSchemeChanged.connect(self.follow_system)
+        _connect_run_signals(self)
+        _connect_view_signals(self)
+        QApplication.styleHints().colorSchemeChanged.connect(self.follow_system_colour_scheme)
         self._show_theme()
         self._restore_geometry()
-        self.collapse_controller.restore()
+        self.collapse_controller.restore_sections()
         # The last run is selected but not opened.
         if self.runs_pane.select_run(app_settings.load_last_lab_run()):
             self.left_tabs.setCurrentWidget(self.runs_pane)
@@ -185,7 +185,7 @@ class LabWindow(QMainWindow):
         column.addWidget(self.snapshot_bar)
         return panes
 
-    def _make_controllers(self) -> LabControllers:
+    def _collect_controllers(self) -> LabControllers:
         return LabControllers(
             window=self,
             lab=self.lab,
@@ -197,10 +197,10 @@ class LabWindow(QMainWindow):
             training_views_controller=self.training_views_controller,
             snapshot_bar=self.snapshot_bar,
             train_more=self.train_more,
-            open_model=self.open_model,
-            edit_probe=self.edit_probe,
+            open_model=self.open_model_in_visualizer,
+            edit_probe=self.focus_probe,
             show_pane=self.show_pane,
-            set_scheme=self.choose_scheme,
+            set_scheme=self.choose_colour_scheme,
         )
 
     def _restore_geometry(self) -> None:
@@ -212,7 +212,7 @@ class LabWindow(QMainWindow):
         for key, splitter in self.splitters.items():
             sizes = app_settings.load_splitter_sizes(key)
             if len(sizes) == splitter.count() and all(sizes):
-                splitter.set_wanted_sizes(sizes)
+                splitter.set_requested_sizes(sizes)
 
     @property
     def splitters(self) -> dict[str, SizeKeepingSplitter]:
@@ -243,7 +243,7 @@ class LabWindow(QMainWindow):
             run_controller.runs, run_controller.overlaid_names, run_controller.training_runs, name
         )
 
-    def show_plot(self) -> None:
+    def show_loss_plot(self) -> None:
         self.loss_plot_controller.show_losses(self.theme)
         self.update_commands()
 
@@ -257,20 +257,20 @@ class LabWindow(QMainWindow):
         screen = self.lab.screen
         if self.training_bar.buttons["toggle"].hasFocus() and not screen.progress.can_toggle:
             self.attention.setFocus()  # otherwise, Qt would focus the next widget
-        state = LabState(
+        state = LabCommandState(
             screen,
             self.loss_plot_controller.options,
             self.training_views_controller.colouring,
             self.scheme,
             self.collapse_controller.collapsed_sections,
-            has_layers=self.training_views_controller.has_layers,
+            has_layers=self.training_views_controller.has_attention_layers,
             can_sample=self.training_views_controller.can_sample,
             can_play=self.training_views_controller.can_play,
             is_filming=self.run_export_controller.film_controller.is_working,
         )
         self.menus.show_state(state, self.theme)
 
-    def show_bug(self, details: str) -> None:
+    def show_unexpected_error(self, details: str) -> None:
         """Show the details of an unexpected error."""
         dialogs.show_exception(self, details)
 
@@ -279,14 +279,14 @@ class LabWindow(QMainWindow):
     def train_more(self) -> None:
         self.lab.train_more(self.training_bar.more_steps_box.value())
 
-    def open_model(self) -> None:
+    def open_model_in_visualizer(self) -> None:
         """Request that the model of the selected step be opened in the visualizer."""
         run, view = self.lab.run, self.lab.view
         if run:
-            snapshot = view.step is not None and RunFolder(run.folder).snapshot(view.step).path
+            snapshot = view.step is not None and RunFolder(run.folder).snapshot_file(view.step).path
             self.modelRequested.emit(snapshot or run.folder, view.probe)
 
-    def edit_probe(self) -> None:
+    def focus_probe(self) -> None:
         self.probe.setFocus()
         self.probe.selectAll()
 
@@ -297,21 +297,23 @@ class LabWindow(QMainWindow):
         self.left_tabs.setCurrentWidget(pane)
         (self.runs_pane.list if pane is self.runs_pane else pane).setFocus()
 
-    def choose_scheme(self, scheme: str) -> None:
+    def choose_colour_scheme(self, scheme: str) -> None:
         """Set the colour scheme of all windows."""
-        self.set_scheme(scheme)
+        self.set_colour_scheme(scheme)
         self.appearanceChosen.emit()
 
-    def set_scheme(self, scheme: str) -> None:
+    def set_colour_scheme(self, scheme: str) -> None:
         self.scheme = ColourScheme(scheme)
         self.theme = theme_of(self.scheme)
-        self.style_parts()
+        self.apply_style_sheet()
         self._show_theme()
         app_settings.save_scheme(self.scheme)
 
-    def style_parts(self) -> None:
+    def apply_style_sheet(self) -> None:
         """Apply the style sheet to the window; this takes as long as creating its panes."""
-        apply_theme(self, self.theme, create_style_sheet() + app_settings.motion_style_sheet())
+        apply_theme(
+            self, self.theme, create_style_sheet() + app_settings.reduced_motion_style_sheet()
+        )
 
     def _show_theme(self) -> None:
         self.menus.show_theme(self.theme)
@@ -320,15 +322,15 @@ class LabWindow(QMainWindow):
 
     def showEvent(self, event: QShowEvent) -> None:
         if not self.styleSheet():
-            self.style_parts()
+            self.apply_style_sheet()
         super().showEvent(event)
 
-    def follow_system(self) -> None:
+    def follow_system_colour_scheme(self) -> None:
         if self.scheme is ColourScheme.SYSTEM:
-            self.set_scheme(self.scheme)
+            self.set_colour_scheme(self.scheme)
 
     def open_run(self, folder: Path) -> None:
-        self.run_controller.open_folder(folder)
+        self.run_controller.open_run_folder(folder)
 
     def start_training(self) -> None:
         """Start a run with the current settings, unless a run is already open."""
@@ -358,7 +360,7 @@ class LabWindow(QMainWindow):
         self.lab.close_run()
         app_settings.save_window(self, app_settings.LAB_WINDOW)
         for key, splitter in self.splitters.items():
-            app_settings.save_splitter_sizes(key, splitter.wanted_sizes)
+            app_settings.save_splitter_sizes(key, splitter.requested_sizes)
         self.hide()
         for part in (self.text_preview_controller, self.run_export_controller, self.run_controller):
             part.close()
@@ -369,21 +371,21 @@ class LabWindow(QMainWindow):
 # ----------------------------------------------------------- signals and intents
 
 
-def _connect_run(window: LabWindow) -> None:
+def _connect_run_signals(window: LabWindow) -> None:
     lab, run_controller = window.lab, window.run_controller
     lab.changed.connect(window.show_timer.start)
     for broken in (window.text_preview_controller, run_controller):
-        broken.failed.connect(window.show_bug)
+        broken.failed.connect(window.show_unexpected_error)
     pane = window.settings_pane
     pane.chosen.connect(lab.change_setting)
     pane.remedyRequested.connect(lab.apply_remedy)
-    pane.newRunRequested.connect(run_controller.start_new)
+    pane.newRunRequested.connect(run_controller.start_new_run)
     run_controller.changed.connect(window.show_timer.start)
     window.collapse_controller.changed.connect(window.update_commands)
     run_controller.settingsRequested.connect(partial(window.show_pane, "settings"))
     for part in (lab, run_controller, window.run_export_controller):
         part.messageReported.connect(window.statusBar().showMessage)
-    window.run_export_controller.film_controller.failed.connect(window.show_bug)
+    window.run_export_controller.film_controller.failed.connect(window.show_unexpected_error)
     window.run_export_controller.film_controller.changed.connect(window.update_commands)
     runs = window.runs_pane
     # The connections are queued because the handlers rebuild the list, which is impossible while
@@ -391,12 +393,12 @@ def _connect_run(window: LabWindow) -> None:
     for signal, intent in (
         (runs.opened, run_controller.open_run_named),
         (runs.overlayToggled, run_controller.set_overlaid),
-        (runs.renamed, run_controller.rename_to),
+        (runs.renamed, run_controller.rename_run),
     ):
         signal.connect(intent, Qt.ConnectionType.QueuedConnection)
 
 
-def _connect_views(window: LabWindow) -> None:
+def _connect_view_signals(window: LabWindow) -> None:
     lab, views = window.lab, window.training_views_controller
     window.probe_controller.changed.connect(window.show_timer.start)
     window.probe.textEdited.connect(lab.set_probe)
@@ -405,14 +407,14 @@ def _connect_views(window: LabWindow) -> None:
     attention.cellClicked.connect(views.pin_cell)
     attention.moved.connect(views.move_pin)
     attention.roomChanged.connect(views.set_max_cells)
-    attention.layerRequested.connect(views.open_layer_of)
+    attention.layerRequested.connect(views.open_layer_with_head)
     window.generation_controller.changed.connect(window.show_training_views)
     window.generation_controller.connect_panes(window.next_tokens_pane, window.generation_pane)
     plot = window.plot_pane
     plot.optionsChosen.connect(window.loss_plot_controller.set_options)
     plot.view.stepSelected.connect(window.loss_plot_controller.select_step)
     plot.view.currentModelSelected.connect(partial(lab.select_snapshot, None))
-    window.loss_plot_controller.changed.connect(window.show_plot)
+    window.loss_plot_controller.changed.connect(window.show_loss_plot)
     views.changed.connect(window.show_training_views)
     views.layerOpened.connect(window.layerOpened)
     views.layerRefused.connect(window.statusBar().showMessage)

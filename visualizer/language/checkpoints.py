@@ -99,7 +99,7 @@ def encode_checkpoint(
         for state, value in training.optimiser.state.get(parameter, {}).items():
             tensors[f"optimiser/{state}/{name}"] = value
     tensors |= {f"randomness/{kind}": state for kind, state in training.randomness.items()}
-    return _serialize(tensors, {"checkpoint": json.dumps(header)})
+    return _serialize_tensors(tensors, {"checkpoint": json.dumps(header)})
 
 
 def read_checkpoint(file: SymlinkSafeFile, training: Trainer) -> TrainerState:
@@ -111,11 +111,11 @@ def read_checkpoint(file: SymlinkSafeFile, training: Trainer) -> TrainerState:
         With field ``folder`` if the checkpoint cannot be read or belongs to another model; discard
         the trainer in this case.
     """
-    content = _read_file(file, training.model, _CHECKPOINT_COPIES)
+    content = _read_weights_file(file, training.model, _CHECKPOINT_COPIES)
     return restore_checkpoint(content, training, file.name)
 
 
-def read_run_metadata(content: bytes) -> RunMetadata:
+def read_checkpoint_run_metadata(content: bytes) -> RunMetadata:
     """Return the run metadata in a checkpoint that was sent by a trusted process."""
     return metadata_from_json(json.loads(read_metadata(content)["checkpoint"])["run"])
 
@@ -134,10 +134,10 @@ def restore_checkpoint(content: bytes, training: Trainer, name: str = "") -> Tra
         With field ``folder`` if the content is damaged or belongs to another model; discard the
         trainer in this case.
     """
-    tensors, file_metadata = _parse_file(content, name)
-    with _reject_damaged(name):
-        header, step, trainer_state = _parse_header(file_metadata)
-        max_steps = _max_steps(header["run"], training)
+    tensors, file_metadata = _parse_safetensors(content, name)
+    with _explain_damaged_file(name):
+        header, step, trainer_state = _parse_checkpoint_header(file_metadata)
+        max_steps = _checked_total_steps(header["run"], training)
         training.generator.bit_generator.state = header["generator"]
         _load_parameters(training.model, _select_by_prefix("model/", tensors))
         _restore_optimiser(training, _select_by_prefix("optimiser/", tensors))
@@ -157,15 +157,17 @@ def read_checkpoint_weights(file: SymlinkSafeFile, model: nn.Module) -> tuple[in
     InputError
         With field ``folder`` if the checkpoint cannot be read or belongs to another model.
     """
-    tensors, file_metadata = _parse_file(_read_file(file, model, _CHECKPOINT_COPIES), file.name)
-    with _reject_damaged(file.name):
-        _, step, trainer_state = _parse_header(file_metadata)
+    tensors, file_metadata = _parse_safetensors(
+        _read_weights_file(file, model, _CHECKPOINT_COPIES), file.name
+    )
+    with _explain_damaged_file(file.name):
+        _, step, trainer_state = _parse_checkpoint_header(file_metadata)
         _load_parameters(model, _select_by_prefix("model/", tensors))
     return step, trainer_state
 
 
 @contextmanager
-def _reject_damaged(name: str) -> Iterator[None]:
+def _explain_damaged_file(name: str) -> Iterator[None]:
     """Convert errors that a file's content causes to an `InputError` that names the file."""
     try:
         yield
@@ -173,14 +175,16 @@ def _reject_damaged(name: str) -> Iterator[None]:
         raise InputError("folder", f"“{name}” is damaged or belongs to another model.") from error
 
 
-def _parse_header(file_metadata: dict[str, str]) -> tuple[dict[str, Any], int, TrainerState]:
+def _parse_checkpoint_header(
+    file_metadata: dict[str, str],
+) -> tuple[dict[str, Any], int, TrainerState]:
     """Parse a checkpoint's header; return it with the step and the trainer's state."""
     header = {"final": None} | json.loads(file_metadata["checkpoint"])
     state = {name: header[name] for name in TrainerState.__struct_fields__}
     return header, convert(header["step"], StepCount), convert(state, TrainerState)
 
 
-def _max_steps(run: object, training: Trainer) -> int:
+def _checked_total_steps(run: object, training: Trainer) -> int:
     """Return the run's total number of steps; raise `ValueError` if other settings differ.
 
     If the program ended while the run was being extended, the two files contain different numbers.
@@ -200,7 +204,7 @@ def write_weights(place: Path | SymlinkSafeFile, model: nn.Module, metadata: Run
         If the weights cannot be written.
     """
     file_metadata = {"run": json.dumps(metadata_to_json(metadata))}
-    content = _serialize(_detached_parameters(model), file_metadata)
+    content = _serialize_tensors(_detached_parameters(model), file_metadata)
     write_atomically(place, lambda file: file.write(content))
 
 
@@ -212,7 +216,7 @@ def read_weights(file: SymlinkSafeFile, model: nn.Module) -> None:
     InputError
         With field ``folder`` if the file cannot be read or belongs to another model.
     """
-    tensors, _ = _parse_file(_read_file(file, model, copies=1), file.name)
+    tensors, _ = _parse_safetensors(_read_weights_file(file, model, copies=1), file.name)
     try:
         _load_parameters(model, tensors)
     except (KeyError, RuntimeError) as error:
@@ -223,11 +227,11 @@ def _detached_parameters(model: nn.Module) -> dict[str, Tensor]:
     return {name: parameter.detach() for name, parameter in model.named_parameters()}
 
 
-def _serialize(tensors: dict[str, Tensor], file_metadata: dict[str, str]) -> bytes:
+def _serialize_tensors(tensors: dict[str, Tensor], file_metadata: dict[str, str]) -> bytes:
     return save({name: value.cpu().contiguous() for name, value in tensors.items()}, file_metadata)
 
 
-def _read_file(file: SymlinkSafeFile, model: nn.Module, copies: int) -> bytes:
+def _read_weights_file(file: SymlinkSafeFile, model: nn.Module, copies: int) -> bytes:
     """Read a file that has a header and at most `copies` copies of a model's parameters."""
     size = copies * sum(parameter.nbytes for parameter in model.parameters())
     try:
@@ -240,7 +244,7 @@ def _read_file(file: SymlinkSafeFile, model: nn.Module, copies: int) -> bytes:
         ) from error
 
 
-def _parse_file(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str, str]]:
+def _parse_safetensors(content: bytes, name: str) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
         return load(content), read_metadata(content)
     except (SafetensorError, AssertionError, KeyError, RuntimeError, ValueError) as error:

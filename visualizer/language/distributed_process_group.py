@@ -81,11 +81,11 @@ class DistributedProcessGroup:
         return self.rank == 0
 
     @property
-    def sharing(self) -> ProcessCounts:
+    def process_counts(self) -> ProcessCounts:
         """The number of processes that share each batch, in total and on this machine."""
         return ProcessCounts(self.count, self._processes_on_machine)
 
-    def request_end(self, status: int) -> None:
+    def request_training_end(self, status: int) -> None:
         """Ask the leader to end the training with the given exit status after this step."""
         self._own_signal_status = status
 
@@ -96,7 +96,7 @@ class DistributedProcessGroup:
         rows = batch // self.count
         return slice(self.rank * rows, (self.rank + 1) * rows)
 
-    def check_settings(self, settings: TrainingSettings) -> None:
+    def check_batch_and_device(self, settings: TrainingSettings) -> None:
         """Reject a batch size that cannot be split, or a device that processes would have to share.
 
         Raises
@@ -148,7 +148,7 @@ class DistributedProcessGroup:
     # ------------------------------------------------------------------ orders and bytes
 
     @contextmanager
-    def broadcast_order(
+    def broadcast_command(
         self, order: ProcessCommand, first: int = 0, second: int = 0
     ) -> Iterator[None]:
         """Broadcast an order from the first process; the caller executes it within the context.
@@ -158,12 +158,12 @@ class DistributedProcessGroup:
         LostProcessError
             If the connection to another process ends.
         """
-        with self.communication():
+        with self.communication_context():
             if self.is_leader:
                 distributed.broadcast(torch.tensor([order, first, second]), 0)
             yield
 
-    def next_order(self) -> tuple[ProcessCommand, int, int]:
+    def wait_for_command(self) -> tuple[ProcessCommand, int, int]:
         """Wait for the next order that the first process broadcasts.
 
         Raises
@@ -172,13 +172,13 @@ class DistributedProcessGroup:
             If the connection to another process ends.
         """
         received = torch.zeros(3, dtype=torch.int64)  # the order and its two arguments
-        with self.communication():
+        with self.communication_context():
             distributed.broadcast(received, 0)
         order, first, second = received.tolist()
         return ProcessCommand(order), first, second
 
     @contextmanager
-    def communication(self) -> Iterator[None]:
+    def communication_context(self) -> Iterator[None]:
         """Context for communication with the other processes; an error ends all communication.
 
         Raises
@@ -195,7 +195,7 @@ class DistributedProcessGroup:
             raise LostProcessError from error
         self._is_disconnected = False
 
-    def send_bytes(self, content: bytes) -> None:
+    def broadcast_bytes(self, content: bytes) -> None:
         """Send bytes from the first process to all others, which already know the byte count."""
         distributed.broadcast(torch.frombuffer(bytearray(content), dtype=torch.uint8), 0)
 
@@ -217,14 +217,14 @@ class DistributedProcessGroup:
         pairs = zip(gathered, sizes, strict=True)
         return [content.numpy().tobytes()[: int(size)].decode() for content, size in pairs]
 
-    def end_all(self, status: int) -> None:
+    def end_all_processes(self, status: int) -> None:
         """Send the exit status to the other processes, and wait until they have received it.
 
         After an error, nothing is sent: processes that wait in the middle of a step notice when
         this process ends.
         """
         if not self._is_disconnected:
-            with suppress(LostProcessError), self.broadcast_order(ProcessCommand.END, status):
+            with suppress(LostProcessError), self.broadcast_command(ProcessCommand.END, status):
                 distributed.all_reduce(torch.zeros(1))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from visualizer.errors import InputError, is_out_of_memory
 from visualizer.language.checkpoints import (
     encode_checkpoint,
-    read_run_metadata,
+    read_checkpoint_run_metadata,
     restore_checkpoint,
 )
 from visualizer.language.corpora.corpus import CorpusSplit, load_corpus
@@ -25,7 +25,7 @@ DROPOUT_NOTICE = (
 )
 
 
-def lead_processes(running: TrainingRun, group: DistributedProcessGroup) -> tuple[str, ...]:
+def add_processes_to_run(running: TrainingRun, group: DistributedProcessGroup) -> tuple[str, ...]:
     """Let all other processes join a run at its current step.
 
     Returns
@@ -41,8 +41,8 @@ def lead_processes(running: TrainingRun, group: DistributedProcessGroup) -> tupl
         If the connection to another process ends.
     """
     content = encode_checkpoint(running.trainer, running.metadata, running.state)
-    with group.broadcast_order(ProcessCommand.BEGIN, len(content)):
-        group.send_bytes(content)
+    with group.broadcast_command(ProcessCommand.BEGIN, len(content)):
+        group.broadcast_bytes(content)
         sentences = group.gather_text("")
         if not any(sentences):
             running.trainer.share_batches(group)
@@ -54,7 +54,7 @@ def lead_processes(running: TrainingRun, group: DistributedProcessGroup) -> tupl
     return ()
 
 
-def follow_orders(group: DistributedProcessGroup) -> int:
+def execute_commands(group: DistributedProcessGroup) -> int:
     """Follow the orders of the first process until the end, and return the exit status.
 
     Nothing is written to disk.
@@ -66,14 +66,14 @@ def follow_orders(group: DistributedProcessGroup) -> int:
     """
     training: Trainer | None = None
     while True:
-        order, first, second = group.next_order()
+        order, first, second = group.wait_for_command()
         if order is ProcessCommand.END:
             return first
         if order is ProcessCommand.BEGIN:
-            with group.communication():
+            with group.communication_context():
                 training = _join_training(group, group.receive_bytes(first))
         elif training and order is ProcessCommand.STEP:
-            training.advance()
+            training.train_one_step()
         elif training:
             training.evaluate([*CorpusSplit][first], second)
 
@@ -96,7 +96,7 @@ def _join_training(group: DistributedProcessGroup, content: bytes) -> Trainer | 
 
 
 def _restore_trainer(group: DistributedProcessGroup, content: bytes) -> Trainer:
-    metadata = read_run_metadata(content)
+    metadata = read_checkpoint_run_metadata(content)
     group.select_device(metadata.settings.device)
     corpus = load_corpus(metadata.settings)
     if corpus.digest != metadata.fingerprint:

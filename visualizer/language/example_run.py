@@ -32,18 +32,18 @@ SNAPSHOT_STEPS = (102, 149, 174, 1500)
 """The steps with shipped weights; the head forms between the second and the third of them."""
 
 
-def read_example_layer() -> Message:
+def create_example_layer_message() -> Message:
     """Return the layer of the head after all steps; see `probe.create_layer_message`."""
-    model, metadata = load_example(SNAPSHOT_STEPS[-1])
+    model, metadata = load_example_model(SNAPSHOT_STEPS[-1])
     return probe.create_layer_message(
         model, metadata.vocabulary, EXAMPLE_TEXT, LAYER, SNAPSHOT_STEPS[-1], ""
     )
 
 
-def load_example(step: int) -> tuple[LanguageModel, RunMetadata]:
+def load_example_model(step: int) -> tuple[LanguageModel, RunMetadata]:
     """Return the model after the given number of steps, and the metadata of the run."""
     folder = RunFolder(EXAMPLE_FOLDER)
     metadata = folder.read_metadata()
     model = build_model(metadata.settings, len(metadata.tokens))
-    read_weights(folder.snapshot(step), model)
+    read_weights(folder.snapshot_file(step), model)
     return model, metadata

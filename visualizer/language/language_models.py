@@ -60,7 +60,7 @@ class LanguageModel(nn.Module):
         self.embedding = nn.Embedding(tokens, width)
         self.position = nn.Embedding(settings.block, width) if model in POSITIONAL_MODELS else None
         self.layers = nn.ModuleList(_create_layer(settings) for _ in range(count_layers(settings)))
-        has_norm = settings.is_layered and model is not ModelKind.NOTES
+        has_norm = settings.has_configurable_layers and model is not ModelKind.NOTES
         self.norm = nn.LayerNorm(width) if has_norm else nn.Identity()
         self.projection = nn.Linear(width, tokens)
 
@@ -121,7 +121,7 @@ class AttentionLayer(nn.Module):
         return self.update_stream(stream, attention(self.attention_input(stream)))
 
 
-class ResidualLayer(AttentionLayer):
+class ResidualAttentionLayer(AttentionLayer):
     """Residual layer: pre-norm multi-head causal attention and an optional feed-forward block."""
 
     def __init__(self, settings: TrainingSettings) -> None:
@@ -160,8 +160,8 @@ def count_layers(settings: TrainingSettings) -> int:
 
 
 def _create_layer(settings: TrainingSettings) -> AttentionLayer:
-    if settings.is_layered:
-        return ResidualLayer(settings)
+    if settings.has_configurable_layers:
+        return ResidualAttentionLayer(settings)
     if settings.model is ModelKind.AVERAGE:
         spec = apply_mechanism(Mechanism.AVERAGE)
     else:
@@ -184,7 +184,7 @@ def build_model(settings: TrainingSettings, tokens: int) -> LanguageModel:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         model = LanguageModel(settings, tokens)
-        if settings.is_layered and settings.model is not ModelKind.NOTES:
+        if settings.has_configurable_layers and settings.model is not ModelKind.NOTES:
             model.apply(_init_weights)
         return model
 

@@ -59,7 +59,7 @@ class LossRow(NamedTuple):
     rate: float
     seconds: float
 
-    def to_line(self) -> str:
+    def to_csv_line(self) -> str:
         numbers = (self.training, self.validation, self.rate)
         fields = ",".join("" if number == MISSING_VALUE else repr(number) for number in numbers)
         return f"{self.step},{fields},{self.seconds:.3f}\n"
@@ -68,7 +68,7 @@ class LossRow(NamedTuple):
 EMPTY_ROWS = np.empty((0, len(LossRow._fields)))
 
 
-def parse_tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
+def parse_row_blocks(lines: Iterable[str]) -> Iterator[np.ndarray]:
     """Yield the rows of a file in blocks, as arrays [row, field of `LossRow`].
 
     Parsing stops at the first line that is invalid or truncated, or whose step exceeds the maximum
@@ -76,7 +76,7 @@ def parse_tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
     """
     last_step, rows = -1.0, islice(lines, 1, None)
     while block := list(islice(rows, ROWS_PER_PARSE)):
-        table = _parse_lines(block)
+        table = _parse_leading_valid_lines(block)
         is_valid = (np.diff(table[:, 0], prepend=last_step) > 0) & (table[:, 0] <= MAX_STEPS)
         count = len(table) if is_valid.all() else int(is_valid.argmin())
         yield table[:count]
@@ -85,7 +85,7 @@ def parse_tables(lines: Iterable[str]) -> Iterator[np.ndarray]:
         last_step = table[-1, 0]
 
 
-def _parse_lines(lines: Sequence[str]) -> np.ndarray:
+def _parse_leading_valid_lines(lines: Sequence[str]) -> np.ndarray:
     """Parse lines up to the first invalid one."""
     try:
         return _parse_valid_lines(lines)
@@ -93,8 +93,12 @@ def _parse_lines(lines: Sequence[str]) -> np.ndarray:
         if len(lines) == 1:
             return EMPTY_ROWS
     half = len(lines) // 2
-    first = _parse_lines(lines[:half])
-    return first if len(first) < half else np.concatenate([first, _parse_lines(lines[half:])])
+    first = _parse_leading_valid_lines(lines[:half])
+    return (
+        first
+        if len(first) < half
+        else np.concatenate([first, _parse_leading_valid_lines(lines[half:])])
+    )
 
 
 def _parse_valid_lines(lines: Sequence[str]) -> np.ndarray:
@@ -109,13 +113,13 @@ def _parse_valid_lines(lines: Sequence[str]) -> np.ndarray:
     return table
 
 
-def parse_rows(lines: Iterable[str]) -> list[LossRow]:
-    """Parse the lines of a file into rows; see `parse_tables` for arrays."""
-    table_rows = (row for table in parse_tables(lines) for row in table.tolist())
+def parse_loss_rows(lines: Iterable[str]) -> list[LossRow]:
+    """Parse the lines of a file into rows; see `parse_row_blocks` for arrays."""
+    table_rows = (row for table in parse_row_blocks(lines) for row in table.tolist())
     return [LossRow(int(step), *measured) for step, *measured in table_rows]
 
 
-def loss_curves(rows: ArrayLike) -> dict[str, np.ndarray]:
+def rows_to_loss_curves(rows: ArrayLike) -> dict[str, np.ndarray]:
     """Convert rows to arrays; the validation losses have their own steps."""
     table = np.array(rows, np.float64).reshape(-1, len(LossRow._fields))
     trained, measured = (table[table[:, column] != MISSING_VALUE] for column in (1, 2))
@@ -137,7 +141,7 @@ class LossLog:
         self._new_content: bytes | None = None
         """Content that `begin` has to write; None if the file already has this content."""
 
-    def read(self, end_step: int) -> list[LossRow]:
+    def read_rows_before(self, end_step: int) -> list[LossRow]:
         """Return the rows before a step; the file is not changed until `begin` is called.
 
         Raises
@@ -147,7 +151,7 @@ class LossLog:
         """
         content, is_shared = self._read_content()
         lines = content.decode("utf-8", "replace").splitlines(keepends=True)
-        rows = [row for row in parse_rows(lines) if row.step < end_step]
+        rows = [row for row in parse_loss_rows(lines) if row.step < end_step]
         whole = "".join([f"{CSV_HEADER}\n", *lines[1 : len(rows) + 1]]).encode()
         self._new_content = whole if is_shared or content != whole else None
         return rows
@@ -163,7 +167,7 @@ class LossLog:
             sentence = f"Cannot read “{self.place.path.name}”: {system_error_reason(error)}."
             raise InputError("folder", sentence) from error
 
-    def begin(self) -> None:
+    def remove_unread_rows(self) -> None:
         """Remove from the file the rows that `read` did not return.
 
         Raises
@@ -187,8 +191,8 @@ class LossLog:
             If the file cannot be read or written.
         """
         self._pending = [row for row in self._pending if row.step < end_step]
-        self.read(end_step)
-        self.begin()
+        self.read_rows_before(end_step)
+        self.remove_unread_rows()
 
     def add_row(self, row: LossRow) -> None:
         """Buffer a row until `flush` is called."""
@@ -203,5 +207,5 @@ class LossLog:
             With the reason given by the operating system.
         """
         if self._pending:
-            self.place.append("".join(row.to_line() for row in self._pending).encode())
+            self.place.append("".join(row.to_csv_line() for row in self._pending).encode())
             self._pending = []

@@ -89,15 +89,15 @@ def check_training_memory(
     if needed(settings) <= room:
         return
     least = sharing.processes
-    fits = _largest_fitting("batch", settings, needed, room, least)
+    fits = _largest_fitting_value("batch", settings, needed, room, least)
     if not fits:
         smallest = format_gib(needed(replace(settings, batch=least)))
         sentence = (
             f"Even a batch of {least} needs about {smallest}, but only {format_gib(room)} is "
             "available. Use a smaller block or embedding size"
         )
-        fewer_layers = ", or fewer layers" * settings.is_layered
-        remedy = _smaller_model(settings, needed, room, least)
+        fewer_layers = ", or fewer layers" * settings.has_configurable_layers
+        remedy = _suggest_smaller_model(settings, needed, room, least)
         raise InputError("batch", f"{sentence}{fewer_layers}.", remedy)
     raise InputError(
         "batch",
@@ -114,7 +114,7 @@ def _bytes_per_process(settings: TrainingSettings, tokens: int, processes: int) 
         return estimate_bytes(settings, tokens)
     masks = 0
     # Dropout masks are sampled for the whole batch, layer by layer.
-    if settings.is_layered and settings.dropout:
+    if settings.has_configurable_layers and settings.dropout:
         masks = 2 * BYTES_PER_NUMBER * settings.heads * settings.batch * settings.block**2
     share = replace(settings, batch=max(1, settings.batch // processes))
     return estimate_bytes(share, tokens) + masks
@@ -140,7 +140,9 @@ def check_model_memory(
         With field ``folder``.
     """
     room = USABLE_MEMORY_SHARE * attention_device.free_device_bytes(Device.CPU)
-    size = BYTES_PER_NUMBER * _count_parameters(_meta_model(settings, tokens), settings)
+    size = BYTES_PER_NUMBER * _count_parameters(
+        _single_layer_meta_model(settings, tokens), settings
+    )
     if file is not None and (file_size := _file_size(file)) < size:
         sentence = (
             f"“{file.name}” is damaged or belongs to another model: its size is "
@@ -164,7 +166,7 @@ def _file_size(file: SymlinkSafeFile) -> int:
         ) from error
 
 
-def _meta_model(settings: TrainingSettings, tokens: int) -> LanguageModel:
+def _single_layer_meta_model(settings: TrainingSettings, tokens: int) -> LanguageModel:
     """Return a model without data and with at most one layer; all layers have the same size."""
     with torch.device("meta"):
         return LanguageModel(replace(settings, layers=1), tokens)
@@ -173,16 +175,18 @@ def _meta_model(settings: TrainingSettings, tokens: int) -> LanguageModel:
 def _count_parameters(model: LanguageModel, settings: TrainingSettings) -> int:
     """Return the number of parameters of the model with all its layers."""
     extra_layers = count_layers(settings) - len(model.layers)
-    return _parameters_of(model) + extra_layers * sum(map(_parameters_of, model.layers))
+    return _count_module_parameters(model) + extra_layers * sum(
+        map(_count_module_parameters, model.layers)
+    )
 
 
-def _parameters_of(module: nn.Module) -> int:
+def _count_module_parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
 def estimate_bytes(settings: TrainingSettings, tokens: int) -> int:
     """Estimate the memory that training needs, in bytes; the measured values are smaller."""
-    model = _meta_model(settings, tokens)
+    model = _single_layer_meta_model(settings, tokens)
     positions = settings.batch * settings.block
     specs = [layer.attention.spec for layer in model.layers if isinstance(layer, AttentionLayer)]
     has_feed_forward = settings.model in FEED_FORWARD_MODELS
@@ -198,7 +202,7 @@ def estimate_bytes(settings: TrainingSettings, tokens: int) -> int:
     return BYTES_PER_NUMBER * numbers + stages + TORCH_BYTES
 
 
-def _smaller_model(
+def _suggest_smaller_model(
     settings: TrainingSettings,
     needed: Callable[[TrainingSettings], int],
     room: float,
@@ -209,17 +213,17 @@ def _smaller_model(
     Each is tried with the current batch size, and then with the smallest one.
     """
     steps = {"block": 1, "width": 1}
-    if settings.is_layered:
+    if settings.has_configurable_layers:
         steps = {"block": 1, "width": settings.heads, "layers": 1}
     for batch in (settings.batch, least_batch):
         for name, step in steps.items():
-            fits = _largest_fitting(name, replace(settings, batch=batch), needed, room, step)
+            fits = _largest_fitting_value(name, replace(settings, batch=batch), needed, room, step)
             if fits:
                 return name, fits
     return None
 
 
-def _largest_fitting(
+def _largest_fitting_value(
     name: str,
     settings: TrainingSettings,
     needed: Callable[[TrainingSettings], int],

@@ -46,7 +46,7 @@ class ProbeText(Struct, frozen=True, eq=False):
     cut: int
 
     @classmethod
-    def of(cls, text: str, vocabulary: Vocabulary, model: LanguageModel) -> ProbeText:
+    def from_text(cls, text: str, vocabulary: Vocabulary, model: LanguageModel) -> ProbeText:
         """Return the end of a text, at most one block, as a probe.
 
         Raises
@@ -54,7 +54,7 @@ class ProbeText(Struct, frozen=True, eq=False):
         InputError
             With field ``text`` if the text is empty or has tokens that are not in the vocabulary.
         """
-        tokens, numbers = vocabulary.tokenize(text)
+        tokens, numbers = vocabulary.tokenize_and_encode(text)
         if not tokens:
             raise InputError("text", "The text is empty. Enter a text.")
         block = model.settings.block
@@ -124,7 +124,7 @@ def layer_attention_inputs(
         raise InputError("layer", f"Layer {number + 1} does not exist: this model has {available}.")
     trace = traces[number]
     spec = {name: getattr(trace.spec, name) for name in _SPEC_FIELDS}
-    return spec, {Role.INPUT: trace.read(Role.INPUT), **_own_weights(trace)}
+    return spec, {Role.INPUT: trace.read(Role.INPUT), **_projection_weights(trace)}
 
 
 def create_layer_message(
@@ -139,7 +139,7 @@ def create_layer_message(
     identity : str
         Id of the request, which is repeated in the response.
     """
-    probe = ProbeText.of(text, vocabulary, model)
+    probe = ProbeText.from_text(text, vocabulary, model)
     spec, arrays = layer_attention_inputs(model, probe, number)
     values = {"id": identity, "step": step, "tokens": probe.tokens, "spec": spec, "layer": number}
     return Message("layer", values, arrays)
@@ -167,7 +167,7 @@ _SPEC_FIELDS = (
 """Fields of a spec that determine the values of attention in evaluation mode."""
 
 
-def _own_weights(trace: Trace) -> dict[str, np.ndarray]:
+def _projection_weights(trace: Trace) -> dict[str, np.ndarray]:
     if trace.spec.projection is Projection.NONE:
         return {}
     weights = {name: trace.read(f"{name}.weight").T for name in ("W_query", "W_key", "W_value")}

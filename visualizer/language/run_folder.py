@@ -34,7 +34,7 @@ from visualizer.storage.symlink_safe_folder import (
     LINK_ERROR,
     SymlinkSafeFile,
     SymlinkSafeFolder,
-    leaves_folder,
+    escapes_folder,
 )
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class RunFolder(Struct, frozen=True):
         return self._root.file("run.json")
 
     @property
-    def losses_file(self) -> SymlinkSafeFile:
+    def loss_log_file(self) -> SymlinkSafeFile:
         """The loss log, which has one line per step."""
         return self._root.file("losses.csv")
 
@@ -202,9 +202,9 @@ class RunFolder(Struct, frozen=True):
         """The file with the latest checkpoint."""
         return self._root.file("checkpoint.safetensors")
 
-    def largest_weights(self) -> SymlinkSafeFile | None:
+    def largest_weights_file(self) -> SymlinkSafeFile | None:
         """Return the largest checkpoint or snapshot file, or None if there is none."""
-        files = [self.checkpoint_file, *map(self.snapshot, self.snapshots())]
+        files = [self.checkpoint_file, *map(self.snapshot_file, self.snapshot_steps())]
         sizes: dict[int, SymlinkSafeFile] = {}
         for file in files:
             with suppress(OSError):  # the file has been removed, or is not a regular file
@@ -259,7 +259,7 @@ class RunFolder(Struct, frozen=True):
         return False
 
     @property
-    def was_idle(self) -> bool:
+    def was_stopped_while_idle(self) -> bool:
         """Whether the process that was asked to stop was not training."""
         with suppress(OSError), self.stop_file.open(MAX_STOP_REQUEST_BYTES) as file:
             return file.read().startswith(IDLE_STOP_CONTENT)
@@ -270,17 +270,17 @@ class RunFolder(Struct, frozen=True):
         """The text that was last used as a probe."""
         return self._root.file("probe.txt")
 
-    def snapshot(self, step: int) -> SymlinkSafeFile:
+    def snapshot_file(self, step: int) -> SymlinkSafeFile:
         """Return the file of the weights after ``step`` steps."""
         return self._snapshot_folder.file(f"{step:08d}.safetensors")
 
-    def snapshots(self) -> tuple[int, ...]:
+    def snapshot_steps(self) -> tuple[int, ...]:
         """List the steps with snapshots; empty if the snapshot folder cannot be read."""
         with suppress(OSError):
-            return self._list_snapshots()
+            return self._list_snapshot_steps()
         return ()
 
-    def _list_snapshots(self) -> tuple[int, ...]:
+    def _list_snapshot_steps(self) -> tuple[int, ...]:
         names = map(_SNAPSHOT_NAME.fullmatch, self._snapshot_folder.list_names())
         return tuple(sorted(int(found[1]) for found in names if found))
 
@@ -295,7 +295,7 @@ class RunFolder(Struct, frozen=True):
         self.create_folders()
         if self.metadata_file.exists():
             raise InputError("folder", f"{self.path} already contains a run.")
-        self.check_links()
+        self.check_no_links()
         self.write_metadata(metadata)
 
     def create_folders(self) -> None:
@@ -307,16 +307,16 @@ class RunFolder(Struct, frozen=True):
             With field ``folder`` if the folders cannot be created.
         """
         try:
-            self._snapshot_folder.make()
+            self._snapshot_folder.create_folder()
         except OSError as error:
             sentence = f"Cannot create {self.path}: {system_error_reason(error)}."
             raise InputError("folder", sentence) from error
 
-    def write_error(self, error: OSError) -> InputError:
+    def create_write_error(self, error: OSError) -> InputError:
         """Return the error, with field ``folder``, for a folder that cannot be written to."""
         return InputError("folder", f"Cannot write to {self.path}: {system_error_reason(error)}.")
 
-    def check_links(self) -> None:
+    def check_no_links(self) -> None:
         """Reject a folder in which one of the run's files is a link; nothing is written.
 
         Raises
@@ -326,7 +326,7 @@ class RunFolder(Struct, frozen=True):
         """
         own = (
             self.metadata_file,
-            self.losses_file,
+            self.loss_log_file,
             self.checkpoint_file,
             self.lock_file,
             self.orders_file,
@@ -334,7 +334,7 @@ class RunFolder(Struct, frozen=True):
         )
         wrong: SymlinkSafeFile | SymlinkSafeFolder = self._snapshot_folder
         try:
-            snapshots = map(self.snapshot, self._list_snapshots())
+            snapshots = map(self.snapshot_file, self._list_snapshot_steps())
             for file in (*own, self.stop_file, self.probe_file, *snapshots):
                 wrong = file
                 with suppress(FileNotFoundError):
@@ -344,7 +344,7 @@ class RunFolder(Struct, frozen=True):
             sentence = f"Cannot use “{name}” in {self.path}: {system_error_reason(error)}."
             raise InputError("folder", sentence) from error
 
-    def check_export(self, path: Path) -> None:
+    def check_export_path(self, path: Path) -> None:
         """Reject an export path that leads out of the folder through a link.
 
         Raises
@@ -352,17 +352,17 @@ class RunFolder(Struct, frozen=True):
         InputError
             With field ``export``.
         """
-        if leaves_folder(self.path, path):
+        if escapes_folder(self.path, path):
             sentence = f"Cannot write “{path.name}” to {path.parent}: {LINK_ERROR}."
             raise InputError("export", sentence)
 
-    def versions(self) -> tuple[FileVersion | None, ...]:
+    def file_versions(self) -> tuple[FileVersion | None, ...]:
         """Return the versions of the files that change when another program trains the run."""
         return tuple(
-            map(_file_version, (self.metadata_file, self.checkpoint_file, self.losses_file))
+            map(_file_version, (self.metadata_file, self.checkpoint_file, self.loss_log_file))
         )
 
-    def remove_leftovers(self) -> None:
+    def remove_leftover_files(self) -> None:
         """Remove the stop request and the temporary files that other processes have left behind.
 
         Only the holder of the lock may call this method.
@@ -385,7 +385,7 @@ class RunFolder(Struct, frozen=True):
             With field ``folder`` if the folder contains no run, or if the run is damaged or has
             invalid settings.
         """
-        self.check_links()
+        self.check_no_links()
         try:
             return metadata_from_json(json.loads(self.metadata_file.read_bytes(MAX_METADATA_BYTES)))
         except (FileNotFoundError, NotADirectoryError) as error:

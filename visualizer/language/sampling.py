@@ -42,7 +42,7 @@ class SamplingSettings(Struct, frozen=True):
     top_p: float = 1.0
 
 
-def check_sampling(sampling: SamplingSettings) -> None:
+def check_sampling_settings(sampling: SamplingSettings) -> None:
     """Raise an `InputError` if the sampling settings are invalid."""
     if not 0 <= sampling.temperature <= MAX_TEMPERATURE:
         sentence = (
@@ -84,7 +84,7 @@ def sampling_probabilities(
     InputError
         If the settings are invalid or the largest logit is not finite.
     """
-    check_sampling(sampling)
+    check_sampling_settings(sampling)
     if not np.isfinite(np.max(logits)):  # individual logits may be −∞
         raise InputError("logits", DIVERGED_ERROR)
     shares = _apply_temperature(np.asarray(logits, dtype=np.float64), sampling.temperature)
@@ -112,7 +112,7 @@ def _apply_temperature(logits: np.ndarray, temperature: float) -> np.ndarray:
     return np.asarray(powers / powers.sum())
 
 
-def sample_with_seed(probabilities: np.ndarray, seed: int, draws: int) -> int:
+def sample_token_with_seed(probabilities: np.ndarray, seed: int, draws: int) -> int:
     """Sample the token after `draws` sampled tokens; the same seed always gives the same token."""
     return sample_token(probabilities, np.random.default_rng([seed, draws]))
 

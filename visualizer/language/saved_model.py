@@ -17,10 +17,10 @@ from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError
 from visualizer.language.checkpoints import read_checkpoint_weights, read_weights
 from visualizer.language.language_models import AttentionLayer, build_model
-from visualizer.language.loss_log import LossLog, loss_curves
+from visualizer.language.loss_log import LossLog, rows_to_loss_curves
 from visualizer.language.memory_estimate import CHECKPOINT_COPIES, check_model_memory
 from visualizer.language.probe import ProbeText
-from visualizer.language.sampling import sample_with_seed, sampling_probabilities
+from visualizer.language.sampling import sample_token_with_seed, sampling_probabilities
 from visualizer.language.tokenizers import tokenize
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class SavedModel(Struct, frozen=True, eq=False):
     step : int
         Number of completed training steps.
     losses : dict of str to numpy.ndarray
-        The losses up to that step; see `visualizer.language.loss_log.loss_curves`.
+        The losses up to that step; see `visualizer.language.loss_log.rows_to_loss_curves`.
     model : LanguageModel
         The model, on the CPU and in evaluation mode.
     """
@@ -76,11 +76,11 @@ def read_saved_model(folder: RunFolder) -> SavedModel:
         With field ``folder`` if the folder contains no run or no weights, if it cannot be read, or
         if the model is too large for the free memory.
     """
-    metadata, snapshots = folder.read_metadata(), folder.snapshots()
+    metadata, snapshots = folder.read_metadata(), folder.snapshot_steps()
     has_checkpoint = folder.checkpoint_file.exists()
     if not (has_checkpoint or snapshots):
         raise InputError("folder", f"The run in {folder.path} has no saved weights yet.")
-    file = folder.checkpoint_file if has_checkpoint else folder.snapshot(snapshots[-1])
+    file = folder.checkpoint_file if has_checkpoint else folder.snapshot_file(snapshots[-1])
     check_model_memory(metadata.settings, len(metadata.tokens), CHECKPOINT_COPIES, file)
     model = build_model(metadata.settings, len(metadata.tokens)).eval()
     if has_checkpoint:
@@ -90,8 +90,8 @@ def read_saved_model(folder: RunFolder) -> SavedModel:
         step, is_over = snapshots[-1], False
         read_weights(file, model)
     # Unless the run is over, rows after the step of the weights belong to steps to be repeated.
-    rows = LossLog(folder.losses_file).read(sys.maxsize if is_over else step)
-    return SavedModel(metadata, step, loss_curves(rows), model)
+    rows = LossLog(folder.loss_log_file).read_rows_before(sys.maxsize if is_over else step)
+    return SavedModel(metadata, step, rows_to_loss_curves(rows), model)
 
 
 def generate(
@@ -114,15 +114,17 @@ def generate(
         ``logits`` if training diverged; with the field of an invalid sampling setting.
     """
     metadata, vocabulary = saved.metadata, saved.metadata.vocabulary
-    prompt_tokens, ids = vocabulary.tokenize(prompt)
+    prompt_tokens, ids = vocabulary.tokenize_and_encode(prompt)
     if not prompt_tokens:
         prompt_tokens = tokenize(metadata.sample, vocabulary.tokenizer)[:1] or metadata.tokens[:1]
         ids, tokens = vocabulary.encode(prompt_tokens), tokens - 1
-    sampled = islice(_iterate_ids(saved.model, torch.from_numpy(ids), sampling, seed), tokens)
+    sampled = islice(
+        _iterate_generated_ids(saved.model, torch.from_numpy(ids), sampling, seed), tokens
+    )
     return vocabulary.join_tokens((*prompt_tokens, *vocabulary.ids_to_tokens(sampled)))
 
 
-def iterate_tokens(
+def iterate_generated_tokens(
     model: LanguageModel, vocabulary: Vocabulary, prompt: str, sampling: SamplingSettings, seed: int
 ) -> Iterator[str]:
     """Yield sampled tokens indefinitely; with the same seed, the lab samples the same ones.
@@ -134,11 +136,13 @@ def iterate_tokens(
         training diverged; with the field of an invalid sampling setting.
     """
     model.eval()
-    for token in _iterate_ids(model, ProbeText.of(prompt, vocabulary, model).ids, sampling, seed):
+    for token in _iterate_generated_ids(
+        model, ProbeText.from_text(prompt, vocabulary, model).ids, sampling, seed
+    ):
         yield vocabulary.tokens[token]
 
 
-def _iterate_ids(
+def _iterate_generated_ids(
     model: LanguageModel, ids: torch.Tensor, sampling: SamplingSettings, seed: int
 ) -> Iterator[int]:
     for draws in count():
@@ -146,6 +150,6 @@ def _iterate_ids(
         with torch.no_grad():
             logits = to_readonly_array(model(ids)[-1])
         probabilities = sampling_probabilities(logits, sampling)
-        token = sample_with_seed(probabilities, seed, draws)
+        token = sample_token_with_seed(probabilities, seed, draws)
         ids = torch.cat([ids, ids.new_tensor([token])])
         yield token

@@ -90,7 +90,7 @@ def _control_symbol(letter: str) -> str:
 MAX_LISTED_TOKENS = 5
 
 
-def list_tokens(tokens: Sequence[str]) -> str:
+def format_token_list(tokens: Sequence[str]) -> str:
     """List the first tokens in quotes and in visible form, with the number of other tokens."""
     listed = ", ".join(f"“{visible_token(token)}”" for token in tokens[:MAX_LISTED_TOKENS])
     others = len(tokens) - MAX_LISTED_TOKENS
@@ -110,7 +110,7 @@ class Vocabulary(Struct, frozen=True, dict=True):
     tokenizer: TokenizerKind = TokenizerKind.CHARACTERS
 
     @classmethod
-    def of(cls, tokens: Iterable[str], tokenizer: TokenizerKind) -> Vocabulary:
+    def from_tokens(cls, tokens: Iterable[str], tokenizer: TokenizerKind) -> Vocabulary:
         """Return the vocabulary of the distinct tokens, which are sorted by code points."""
         return cls(tuple(sorted(set(tokens))), tokenizer)
 
@@ -135,11 +135,11 @@ class Vocabulary(Struct, frozen=True, dict=True):
         unknown = list(dict.fromkeys(token for token in tokens if token not in self))
         if unknown:
             verb = "is" if len(unknown) == 1 else "are"
-            sentence = f"{list_tokens(unknown)} {verb} not in the model’s vocabulary."
+            sentence = f"{format_token_list(unknown)} {verb} not in the model’s vocabulary."
             raise InputError("text", sentence)
         return np.fromiter((self._id_by_token[token] for token in tokens), np.int64, len(tokens))
 
-    def tokenize(self, text: str) -> tuple[tuple[str, ...], np.ndarray]:
+    def tokenize_and_encode(self, text: str) -> tuple[tuple[str, ...], np.ndarray]:
         """Split a text into tokens, and return the tokens with their ids; see `encode`."""
         tokens = tokenize(text, self.tokenizer)
         return tokens, self.encode(tokens)

@@ -130,10 +130,10 @@ class Trainer:
         The losses and states equal those of a single process, up to rounding. On GPUs, the dropout
         masks in attention differ from those of a single process; see `WholeBatchDropout`.
         """
-        threads = self.settings.threads or default_threads()
+        threads = self.settings.threads or default_thread_count()
         self._group, self._averaged_model = group, group.wrap_in_data_parallel(self.model, threads)
 
-    def advance(self) -> float:
+    def train_one_step(self) -> float:
         """Do one step; return the mean loss of its batch before the update, in nats per token.
 
         If memory runs out, the state is restored, so that the step can be repeated.
@@ -141,7 +141,7 @@ class Trainer:
         if not self.model.training:  # checked first, because train() visits every module
             self.model.train()
         for group in self.optimiser.param_groups:
-            group["lr"] = self.settings.rate_at(self.step)
+            group["lr"] = self.settings.learning_rate_at(self.step)
         with self._broadcast_command(ProcessCommand.STEP), self._restore_on_error():
             batch = self._draw_batch(CorpusSplit.TRAINING, self.settings.batch, self.generator)
             with self._use_own_generators():
@@ -175,7 +175,7 @@ class Trainer:
     def _broadcast_command(
         self, order: ProcessCommand, *numbers: int
     ) -> AbstractContextManager[None]:
-        return self._group.broadcast_order(order, *numbers) if self._group else nullcontext()
+        return self._group.broadcast_command(order, *numbers) if self._group else nullcontext()
 
     def _draw_batch(self, split: CorpusSplit, count: int, generator: np.random.Generator) -> Tensor:
         rows = self.corpus.sample_batch(split, count, self.settings.block, generator)
@@ -200,7 +200,7 @@ class Trainer:
                 self.optimiser.state.clear()
             raise
 
-    def _shared_dropout(self) -> AbstractContextManager[object]:
+    def _whole_batch_dropout(self) -> AbstractContextManager[object]:
         if not self._group:
             return nullcontext()
         batch = self.settings.batch
@@ -214,12 +214,12 @@ class Trainer:
             return
         with _fork_rng(self.device):
             _set_rng_states(self.randomness, self.device)
-            with self._shared_dropout():
+            with self._whole_batch_dropout():
                 yield
-            self.randomness = _rng_states(self.device)
+            self.randomness = _get_rng_states(self.device)
 
 
-def default_threads() -> int:
+def default_thread_count() -> int:
     """Return the default number of training threads, which leaves one core for the window.
 
     A thread that waits for a core blocks all other threads, which costs far more time than using
@@ -240,10 +240,10 @@ def _fork_rng(device: torch.device) -> AbstractContextManager[None]:
 def _initial_rng_states(seed: int, device: torch.device) -> dict[str, Tensor]:
     with _fork_rng(device):
         torch.manual_seed(seed)
-        return _rng_states(device)
+        return _get_rng_states(device)
 
 
-def _rng_states(device: torch.device) -> dict[str, Tensor]:
+def _get_rng_states(device: torch.device) -> dict[str, Tensor]:
     """Return the states of the generators that dropout uses, by device type."""
     states = {"cpu": torch.get_rng_state()}
     if device.type != "cpu":

@@ -130,7 +130,7 @@ PRESETS = (
 def matching_preset(settings: TrainingSettings) -> TrainingPreset | None:
     """Return the preset with the same settings, apart from the file and the number of threads."""
     for preset in PRESETS:
-        preset_settings = _keep_source_file(preset, settings)
+        preset_settings = _preset_settings_with_file(preset, settings)
         if replace(preset_settings, threads=settings.threads) == settings:
             return preset
     return None
@@ -138,10 +138,12 @@ def matching_preset(settings: TrainingSettings) -> TrainingPreset | None:
 
 def apply_preset(settings: TrainingSettings, name: str) -> TrainingSettings:
     """Return the settings of a preset; the user's file is kept if the preset uses a file."""
-    return _keep_source_file(next(one for one in PRESETS if one.name == name), settings)
+    return _preset_settings_with_file(next(one for one in PRESETS if one.name == name), settings)
 
 
-def _keep_source_file(preset: TrainingPreset, settings: TrainingSettings) -> TrainingSettings:
+def _preset_settings_with_file(
+    preset: TrainingPreset, settings: TrainingSettings
+) -> TrainingSettings:
     preset_settings = preset.settings
     if {preset_settings.source.kind, settings.source.kind} != {CorpusKind.FILE}:
         return preset_settings

@@ -36,7 +36,7 @@ def main() -> int:
             signal.signal(number, lambda *_: inbox.put(Message("end")))
     with suppress(AttributeError, OSError):  # niceness may not be supported
         os.nice(PROCESS_NICENESS)
-    threading.Thread(target=fill_inbox, args=(source, inbox), daemon=True).start()
+    threading.Thread(target=read_into_inbox, args=(source, inbox), daemon=True).start()
     try:
         run_server(TrainingServer(send), inbox)
     except Exception as error:  # noqa: BLE001 - the window shows it
@@ -54,13 +54,13 @@ def run_server(server: TrainingServer, inbox: Inbox) -> None:
     is_alone = False
     while not server.is_ended:
         if is_alone and not server.is_training:
-            server.end()
+            server.save_and_stop()
             break
         try:
             message = inbox.get(timeout=0 if server.is_training else STOP_CHECK_INTERVAL_S)
         except queue.Empty:
             if server.is_training:
-                server.advance()
+                server.train_one_step()
             else:
                 server.check_stop_request()
             continue
@@ -69,10 +69,10 @@ def run_server(server: TrainingServer, inbox: Inbox) -> None:
         elif server.keeps_running and server.is_training:
             is_alone = True
         else:
-            server.end()
+            server.save_and_stop()
 
 
-def fill_inbox(source: BinaryIO, inbox: Inbox) -> None:
+def read_into_inbox(source: BinaryIO, inbox: Inbox) -> None:
     """Put every message into the inbox, and None at the end or after an invalid message."""
     try:
         for message in read_messages(source.fileno()):

@@ -61,7 +61,7 @@ class TrainingProgress(Struct, frozen=True):
     seconds_left: float | None = None
 
     @property
-    def facts(self) -> tuple[str, ...]:
+    def status_texts(self) -> tuple[str, ...]:
         """The known values as texts, with the most important first."""
         known = [f"step {self.step:,} of {self.steps:,}"]
         if self.seconds_left is not None and (left := format_time_left(self.seconds_left)):

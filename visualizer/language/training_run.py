@@ -23,7 +23,7 @@ from visualizer.language.corpora.corpus import CorpusSplit
 from visualizer.language.language_models import build_model
 from visualizer.language.loss_log import MISSING_VALUE, LossLog, LossRow
 from visualizer.language.run_folder import RunMetadata
-from visualizer.language.trainer import Trainer, default_threads
+from visualizer.language.trainer import Trainer, default_thread_count
 from visualizer.language.training_settings import (
     FINAL_EVALUATION_BATCHES,
     CorpusKind,
@@ -58,12 +58,12 @@ def bigram_loss(corpus: Corpus) -> float:
     training, validation, shares = corpus.training, corpus.validation, _unigram_frequencies(corpus)
     vocabulary = len(shares)
     before = np.bincount(_first_tokens(training), minlength=vocabulary)  # token
-    pairs, counts = _count_pairs(_pair_codes(training, vocabulary), vocabulary)
+    pairs, counts = _count_pairs(_encode_token_pairs(training, vocabulary), vocabulary)
     strength = max(
         INTERPOLATION_STRENGTHS,
         key=lambda tried: _leave_one_out_likelihood(pairs, counts, before, shares, tried),
     )
-    validation_pairs = _pair_codes(validation, vocabulary)
+    validation_pairs = _encode_token_pairs(validation, vocabulary)
     indices = np.minimum(np.searchsorted(pairs, validation_pairs), len(pairs) - 1)
     pair_counts = np.where(pairs[indices] == validation_pairs, counts[indices], 0)
     interpolated = (pair_counts + strength * shares[_next_tokens(validation)]) / (
@@ -96,7 +96,7 @@ def _count_pairs(pairs: np.ndarray, vocabulary: int) -> tuple[np.ndarray, np.nda
     return distinct, table[distinct]
 
 
-def _pair_codes(part: np.ndarray, vocabulary: int) -> np.ndarray:
+def _encode_token_pairs(part: np.ndarray, vocabulary: int) -> np.ndarray:
     pairs: np.ndarray = _first_tokens(part) * vocabulary
     pairs += _next_tokens(part)
     return pairs
@@ -118,20 +118,20 @@ MAX_SNAPSHOT_BYTES = 512 * 2**20
 """Maximum total size, in bytes, of the snapshots of a run; above it, every other one is removed."""
 
 
-def is_first_in_interval(step: int, growth: float) -> bool:
+def is_first_in_log_interval(step: int, growth: float) -> bool:
     """Return whether a step is the first in its interval on a log axis with ratio ``growth``."""
     return step < 2 or int(math.log(step, growth)) > int(math.log(step - 1, growth))
 
 
 def thin_snapshots(folder: RunFolder) -> None:
     """Remove every other snapshot if their total size exceeds `MAX_SNAPSHOT_BYTES`."""
-    kept = folder.snapshots()
+    kept = folder.snapshot_steps()
     if not kept:
         return  # the folder has become unreadable, so there is nothing to remove
-    size = folder.snapshot(kept[-1]).stat().st_size
+    size = folder.snapshot_file(kept[-1]).stat().st_size
     if size * len(kept) > MAX_SNAPSHOT_BYTES and len(kept) > 2:
         for step in kept[1:-1:2]:
-            folder.snapshot(step).unlink(missing_ok=True)
+            folder.snapshot_file(step).unlink(missing_ok=True)
 
 
 def remove_later_snapshots(folder: RunFolder, step: int) -> None:
@@ -143,11 +143,11 @@ def remove_later_snapshots(folder: RunFolder, step: int) -> None:
         With field ``folder`` if a snapshot cannot be removed.
     """
     try:
-        for kept in folder.snapshots():
+        for kept in folder.snapshot_steps():
             if kept > step:
-                folder.snapshot(kept).unlink(missing_ok=True)
+                folder.snapshot_file(kept).unlink(missing_ok=True)
     except OSError as error:
-        raise folder.write_error(error) from error
+        raise folder.create_write_error(error) from error
 
 
 def changed_text_message(source: CorpusSource) -> str:
@@ -191,10 +191,10 @@ class DivergedError(Exception):
         self.sentence = sentence
 
 
-def new_run_metadata(settings: TrainingSettings, corpus: Corpus) -> RunMetadata:
+def create_run_metadata(settings: TrainingSettings, corpus: Corpus) -> RunMetadata:
     """Return the metadata of a new run, with an explicit number of threads."""
     return RunMetadata(
-        replace(settings, threads=settings.threads or default_threads()),
+        replace(settings, threads=settings.threads or default_thread_count()),
         corpus.vocabulary.tokens,
         unigram_loss(corpus),
         bigram_loss(corpus),
@@ -227,7 +227,7 @@ class TrainingRun:
     def __init__(self, folder: RunFolder, metadata: RunMetadata, corpus: Corpus) -> None:
         if corpus.digest != metadata.fingerprint:
             raise InputError("path", changed_text_message(metadata.settings.source))
-        torch.set_num_threads(metadata.settings.threads or default_threads())
+        torch.set_num_threads(metadata.settings.threads or default_thread_count())
         self.folder, self.metadata = folder, metadata
         self.trainer = Trainer(metadata.settings, corpus)
         self.state, self.notice = TrainerState(), ""
@@ -240,15 +240,15 @@ class TrainingRun:
             self.state = read_checkpoint(folder.checkpoint_file, self.trainer)
             if not self.is_done:  # the run was extended, and interrupted before its next checkpoint
                 self.state = replace(self.state, final=None)
-        self._loss_log = LossLog(folder.losses_file)
+        self._loss_log = LossLog(folder.loss_log_file)
         # Rows of a diverged or finished run are kept; rows of steps that will be repeated are not.
         is_over = self.state.is_ended or self.state.final is not None
-        rows = self._loss_log.read(self.settings.steps + 1 if is_over else self.step)
+        rows = self._loss_log.read_rows_before(self.settings.steps + 1 if is_over else self.step)
         self._rows = [row for row in rows if self.state.final is None or row.step < self.step]
         self._saved_at = time.monotonic()
         self._save_s = self._slowest_step_s = 0.0
 
-    def start_writing(self) -> None:
+    def remove_later_results(self) -> None:
         """Remove the snapshots and losses after the current step, before training continues.
 
         Only the holder of the lock may call this method.
@@ -260,7 +260,7 @@ class TrainingRun:
         """
         self.folder.create_folders()
         remove_later_snapshots(self.folder, self.step)
-        self._loss_log.begin()
+        self._loss_log.remove_unread_rows()
 
     @property
     def settings(self) -> TrainingSettings:
@@ -277,7 +277,7 @@ class TrainingRun:
         """Whether all steps are done or training has diverged."""
         return self.step >= self.settings.steps or self.state.is_ended
 
-    def collect_rows(self) -> list[LossRow]:
+    def take_new_rows(self) -> list[LossRow]:
         """Return the rows added since the last call; the first call returns all rows.
 
         The rows are first written to the loss log; if this fails, `notice` contains the reason.
@@ -285,11 +285,11 @@ class TrainingRun:
         try:
             self._loss_log.flush()
         except OSError as error:
-            self.notice = self._unwritten_losses(error)
+            self.notice = self._unwritten_losses_message(error)
         rows, self._rows = self._rows, []
         return rows
 
-    def set_steps(self, steps: int) -> None:
+    def set_total_steps(self, steps: int) -> None:
         """Set the total number of steps, which must be at least the number of completed steps.
 
         Raises
@@ -309,9 +309,9 @@ class TrainingRun:
         if is_extended:
             self.state = replace(self.state, final=None)
         if self.is_done and not self.state.final:
-            self._report_out_of_memory(self._finish_training)
+            self._run_catching_out_of_memory(self._finish_training)
 
-    def advance(self) -> None:
+    def train_one_step(self) -> None:
         """Write a snapshot and validate if due, then do one step; finish after the last step.
 
         Raises
@@ -323,9 +323,9 @@ class TrainingRun:
             With field ``batch`` if memory ran out; the state is then unchanged, so that the step
             can be repeated.
         """
-        self._report_out_of_memory(self._run_step)
+        self._run_catching_out_of_memory(self._run_step)
 
-    def _report_out_of_memory(self, act: Callable[[], None]) -> None:
+    def _run_catching_out_of_memory(self, act: Callable[[], None]) -> None:
         try:
             act()
         except (RuntimeError, MemoryError) as error:
@@ -340,20 +340,20 @@ class TrainingRun:
     def _run_step(self) -> None:
         began, step = time.perf_counter(), self.step
         validation = self._snapshot_and_evaluate()
-        loss = self.trainer.advance()
+        loss = self.trainer.train_one_step()
         seconds = self.state.seconds + time.perf_counter() - began
-        row = LossRow(step, loss, validation, self.settings.rate_at(step), seconds)
+        row = LossRow(step, loss, validation, self.settings.learning_rate_at(step), seconds)
         self._rows.append(row)
         self._loss_log.add_row(row)
         self.state = self._updated_state(loss, seconds)
         if self.state.high >= DIVERGENCE_PATIENCE_STEPS or not math.isfinite(loss):
-            raise DivergedError(self._end_diverged(loss, step))
+            raise DivergedError(self._end_diverged_run(loss, step))
         if self.is_done:
             self._finish_training()
         else:
             self._slowest_step_s = max(self._slowest_step_s, time.perf_counter() - began)
             if self._is_checkpoint_due():
-                self.save()
+                self.save_checkpoint()
 
     def _is_checkpoint_due(self) -> bool:
         """Return whether the checkpoint would be too old if it were replaced one step later."""
@@ -362,7 +362,7 @@ class TrainingRun:
         ahead = min(self._slowest_step_s + self._save_s, oldest / 2)
         return time.monotonic() - self._saved_at + ahead >= oldest
 
-    def save(self) -> None:
+    def save_checkpoint(self) -> None:
         """Write the losses and a checkpoint; if this fails, `notice` contains the reason."""
         self._saved_at, self.is_saved = time.monotonic(), False
         try:
@@ -376,10 +376,10 @@ class TrainingRun:
                 raise
             self.notice = f"Not enough memory to save a checkpoint. {self._retry_message}"
         except OSError as error:
-            self.notice = self._unwritten_losses(error)
+            self.notice = self._unwritten_losses_message(error)
         self._save_s = time.monotonic() - self._saved_at
 
-    def _unwritten_losses(self, error: OSError) -> str:
+    def _unwritten_losses_message(self, error: OSError) -> str:
         return f"Cannot save the losses: {system_error_reason(error)}. {self._retry_message}"
 
     @property
@@ -390,10 +390,10 @@ class TrainingRun:
     def _snapshot_and_evaluate(self) -> float:
         """Write a snapshot if one is due; return the validation loss, or `MISSING_VALUE`."""
         step, settings = self.step, self.settings
-        if is_first_in_interval(step, SNAPSHOT_GROWTH) and not self.state.high:
-            self._keep_snapshot()
+        if is_first_in_log_interval(step, SNAPSHOT_GROWTH) and not self.state.high:
+            self._write_snapshot()
         if step % VALIDATION_INTERVAL_STEPS and not (
-            step < VALIDATION_INTERVAL_STEPS and is_first_in_interval(step, VALIDATION_GROWTH)
+            step < VALIDATION_INTERVAL_STEPS and is_first_in_log_interval(step, VALIDATION_GROWTH)
         ):
             return MISSING_VALUE
         batches = VALIDATION_TOKENS // (settings.batch * settings.block)
@@ -405,21 +405,21 @@ class TrainingRun:
         return replace(self.state, seconds=seconds, first=first, high=high)
 
     def _finish_training(self) -> None:
-        self._keep_snapshot()
+        self._write_snapshot()
         evaluate = self.trainer.evaluate
         training, validation = (evaluate(split, FINAL_EVALUATION_BATCHES) for split in CorpusSplit)
         self.state = replace(self.state, final=(training, validation))
         # This row is written but not returned: if the run is extended, this step is trained.
-        rate = self.settings.rate_at(self.step)
+        rate = self.settings.learning_rate_at(self.step)
         self._loss_log.add_row(
             LossRow(self.step, MISSING_VALUE, validation, rate, self.state.seconds)
         )
-        self.save()
+        self.save_checkpoint()
 
-    def _end_diverged(self, loss: float, step: int) -> str:
+    def _end_diverged_run(self, loss: float, step: int) -> str:
         good = self._restore_snapshot(step + 1 - self.state.high)
         self.state = replace(self.state, is_ended=True)
-        self.save()
+        self.save_checkpoint()
         why = f"grew to {loss:,.4g}" if math.isfinite(loss) else "became NaN or infinite"
         rate = self.settings.rate
         return (
@@ -429,12 +429,12 @@ class TrainingRun:
 
     def _restore_snapshot(self, bad: int) -> int:
         """Restore the last snapshot before a step with a bad loss; return the snapshot's step."""
-        for step in self.folder.snapshots():
+        for step in self.folder.snapshot_steps():
             if step >= bad:
-                self.folder.snapshot(step).unlink(missing_ok=True)
-        model, steps = self.trainer.model, self.folder.snapshots()
+                self.folder.snapshot_file(step).unlink(missing_ok=True)
+        model, steps = self.trainer.model, self.folder.snapshot_steps()
         if steps:
-            read_weights(self.folder.snapshot(steps[-1]), model)
+            read_weights(self.folder.snapshot_file(steps[-1]), model)
         else:  # no snapshot could be written
             model.load_state_dict(
                 build_model(self.settings, len(self.metadata.tokens)).state_dict()
@@ -442,9 +442,9 @@ class TrainingRun:
         self.trainer.step = steps[-1] if steps else 0
         return self.trainer.step
 
-    def _keep_snapshot(self) -> None:
+    def _write_snapshot(self) -> None:
         try:
-            write_weights(self.folder.snapshot(self.step), self.trainer.model, self.metadata)
+            write_weights(self.folder.snapshot_file(self.step), self.trainer.model, self.metadata)
             thin_snapshots(self.folder)
         except (InputError, OSError) as error:
             reason = error.sentence if isinstance(error, InputError) else str(error)

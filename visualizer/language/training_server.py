@@ -11,8 +11,8 @@ from visualizer.attention.roles import Role
 from visualizer.errors import InputError, is_out_of_memory
 from visualizer.language import probe as language_probe
 from visualizer.language.checkpoints import write_weights
-from visualizer.language.loss_log import loss_curves
-from visualizer.language.open_run import OpenRun
+from visualizer.language.loss_log import rows_to_loss_curves
+from visualizer.language.opened_run import OpenedRun
 from visualizer.language.run_folder import (
     IDLE_STOP_CONTENT,
     RunFolder,
@@ -50,7 +50,7 @@ class TrainingServer:
 
     def __init__(self, send: Callable[[Message], None]) -> None:
         self._send = send
-        self.opened: OpenRun | None = None
+        self.opened: OpenedRun | None = None
         self.state, self.is_ended, self.keeps_running = "paused", False, False
         self._has_warned = False
         """Whether the user has been warned that stopping now would lose steps."""
@@ -90,19 +90,19 @@ class TrainingServer:
             check_settings(settings)
         if self.opened:
             self.opened.close()
-        self.opened = OpenRun(RunFolder(Path(values["folder"])), settings, is_held=False)
+        self.opened = OpenedRun(RunFolder(Path(values["folder"])), settings, is_held=False)
         running = self.opened.running
         self.state = "paused"
         if running is None or running.state.is_ended:
             self.state = "stopped" if running is None else "diverged"
         elif running.is_done:
             self.state = "done"
-        self._send_opened(self.opened)
+        self._send_opened_run(self.opened)
 
-    def _send_opened(self, opened: OpenRun) -> None:
+    def _send_opened_run(self, opened: OpenedRun) -> None:
         metadata, running = opened.metadata, opened.running
         model, step = _newest_model(opened)
-        rows = running.collect_rows() if running else []
+        rows = running.take_new_rows() if running else []
         values = {
             "settings": settings_to_json(metadata.settings),
             "step": step,
@@ -111,21 +111,21 @@ class TrainingServer:
             "device": running.trainer.device_name if running else "",
             "frequency": metadata.frequency,
             "bigram": metadata.bigram,
-            "snapshots": opened.snapshots(),
+            "snapshots": opened.snapshot_steps(),
             "notices": [*filter(None, (*metadata.notices, opened.lock_error))],
             "sample": metadata.sample,
             "state": self.state,
             "final": running.state.final if running else None,
         }
-        self._send(Message("opened", values, loss_curves(rows[:MAX_ROWS_PER_MESSAGE])))
+        self._send(Message("opened", values, rows_to_loss_curves(rows[:MAX_ROWS_PER_MESSAGE])))
         for first in range(MAX_ROWS_PER_MESSAGE, len(rows), MAX_ROWS_PER_MESSAGE):
             self._send_progress(opened, rows[first : first + MAX_ROWS_PER_MESSAGE])
 
-    def _start_steps(self, count: int) -> None:
+    def _start_training(self, count: int) -> None:
         opened = self._require_run()
         if opened.running is None:
             raise InputError("path", opened.lock_error)
-        self._set_steps(opened)
+        self._apply_requested_steps(opened)
         if opened.running.is_done:
             raise InputError(
                 "steps", "All steps are done. Increase the number of steps to train further."
@@ -143,7 +143,7 @@ class TrainingServer:
     def _handle_stop(self, values: Mapping[str, Any]) -> None:
         """Save a checkpoint and stop; if saving fails, warn first, and stop at the next request."""
         if self._has_warned:
-            self.end()
+            self.save_and_stop()
             return
         step = self._resume_step()
         self._save_if_needed(
@@ -166,17 +166,17 @@ class TrainingServer:
 
     def _handle_lengthen(self, values: Mapping[str, Any]) -> None:
         opened, self._steps_wanted = self._require_run(), int(values["steps"])
-        self._set_steps(opened)
+        self._apply_requested_steps(opened)
         self.report_progress()
 
-    def _set_steps(self, opened: OpenRun) -> None:
+    def _apply_requested_steps(self, opened: OpenedRun) -> None:
         """Set the requested number of steps; if writing it fails, the request is kept."""
         steps, running = self._steps_wanted, opened.running
         if steps is None or running is None or running.state.is_ended:
             return
         opened.acquire_lock()
         try:
-            running.set_steps(steps)
+            running.set_total_steps(steps)
         except InputError as refused:
             if refused.field == "steps":  # the number is invalid
                 self._steps_wanted = None
@@ -190,7 +190,9 @@ class TrainingServer:
     def _handle_read(self, values: Mapping[str, Any]) -> None:
         opened = self._require_run()
         model, step = opened.model_at(values.get("step"))
-        probe = language_probe.ProbeText.of(values["text"], opened.metadata.vocabulary, model)
+        probe = language_probe.ProbeText.from_text(
+            values["text"], opened.metadata.vocabulary, model
+        )
         arrays = language_probe.run_probe(model, probe)
         sizes = arrays[Role.WEIGHTS].shape[:2] if Role.WEIGHTS in arrays else (0, 0)
         answer = {"id": values["id"], "step": step, "tokens": probe.tokens, "cut": probe.cut}
@@ -213,11 +215,11 @@ class TrainingServer:
         opened = self._require_run()
         model, _ = opened.model_at(values.get("step"))
         path = Path(values["path"])
-        opened.folder.check_export(path)
+        opened.folder.check_export_path(path)
         write_weights(path, model, opened.metadata)
         self._send(Message("said", {"id": values["id"]}))
 
-    def _require_run(self) -> OpenRun:
+    def _require_run(self) -> OpenedRun:
         if self.opened is None:
             raise InputError("folder", "No run is open.")
         return self.opened
@@ -228,12 +230,12 @@ class TrainingServer:
 
     # ------------------------------------------------------------------ training
 
-    def advance(self) -> None:
+    def train_one_step(self) -> None:
         """Do one training step, and report progress at intervals."""
         running = self._require_run().running
         assert running, "only a run with its text is trained"
         try:
-            running.advance()
+            running.train_one_step()
         except DivergedError as diverged:
             self.state = "diverged"
             self._send_refusal(InputError("rate", diverged.sentence))
@@ -259,11 +261,13 @@ class TrainingServer:
         The other program continues training, unless training was paused.
         """
         self._stop_checked_at = time.monotonic()
-        if not (self.opened and self.opened.is_locked and _exists(self.opened.folder.stop_file)):
+        if not (
+            self.opened and self.opened.is_locked and _file_exists(self.opened.folder.stop_file)
+        ):
             return
         running, folder, trains = self.opened.running, self.opened.folder, self.is_training
         self._save_if_needed(self._resume_message())
-        is_requested = folder.withdraw_stop_request() if trains else _exists(folder.stop_file)
+        is_requested = folder.withdraw_stop_request() if trains else _file_exists(folder.stop_file)
         if not is_requested:  # the request was withdrawn in the meantime
             if running:
                 running.retry_notice = RETRY_NOTICE
@@ -274,9 +278,9 @@ class TrainingServer:
         """Send the progress, with the rows that were measured since the last report."""
         self._reported_at = time.monotonic()
         if self.opened and self.opened.running:
-            self._send_progress(self.opened, self.opened.running.collect_rows())
+            self._send_progress(self.opened, self.opened.running.take_new_rows())
 
-    def _send_progress(self, opened: OpenRun, rows: Sequence[LossRow]) -> None:
+    def _send_progress(self, opened: OpenedRun, rows: Sequence[LossRow]) -> None:
         running = opened.running
         assert running
         left = max(0, running.settings.steps - running.step)
@@ -288,13 +292,13 @@ class TrainingServer:
             "seconds": running.state.seconds,
             "tokens_per_second": self._speed.tokens_per_second,
             "seconds_left": self._speed.estimate_seconds(left * tokens),
-            "rate": running.settings.rate_at(running.step),
-            "snapshots": opened.snapshots(),
+            "rate": running.settings.learning_rate_at(running.step),
+            "snapshots": opened.snapshot_steps(),
             "notice": running.notice,
             "is_saved": running.is_saved,
             "final": running.state.final,
         }
-        self._send(Message("progress", values, loss_curves(rows)))
+        self._send(Message("progress", values, rows_to_loss_curves(rows)))
 
     def _pause_and_save(self) -> None:
         self.state = "paused"
@@ -303,7 +307,7 @@ class TrainingServer:
     def _save_checkpoint(self, retry_notice: str) -> None:
         if self.opened and self.opened.running and self.opened.is_locked:
             self.opened.running.retry_notice = retry_notice
-            self.opened.running.save()
+            self.opened.running.save_checkpoint()
 
     def _save_if_needed(self, retry_notice: str) -> None:
         """Write a checkpoint if there may be steps after the last one."""
@@ -317,7 +321,7 @@ class TrainingServer:
     def _resume_message(self) -> str:
         return f"The run can be resumed from step {self._resume_step():,}."
 
-    def end(self) -> None:
+    def save_and_stop(self) -> None:
         """Write a checkpoint and stop."""
         if not self.is_ended:
             self._save_if_needed(self._resume_message())
@@ -329,10 +333,10 @@ class TrainingServer:
             self.state = "stopped"
         self.report_progress()
         if self.opened:
-            self._remove_requests(self.opened, was_idle)
+            self._remove_request_files(self.opened, was_idle)
             self.opened.close()
 
-    def _remove_requests(self, opened: OpenRun, was_idle: bool) -> None:
+    def _remove_request_files(self, opened: OpenedRun, was_idle: bool) -> None:
         """Remove the request files of this process, or record that the process was not training."""
         with suppress(OSError):
             if was_idle:
@@ -346,11 +350,11 @@ class TrainingServer:
 
 _HANDLERS: dict[str, Callable[[TrainingServer, Mapping[str, Any]], None]] = {
     "open": TrainingServer._handle_open,
-    "run": lambda server, _: server._start_steps(-1),
+    "run": lambda server, _: server._start_training(-1),
     "pause": TrainingServer._handle_pause,
-    "step": lambda server, values: server._start_steps(int(values.get("count", 1))),
+    "step": lambda server, values: server._start_training(int(values.get("count", 1))),
     "stop": TrainingServer._handle_stop,
-    "end": lambda server, _: server.end(),
+    "end": lambda server, _: server.save_and_stop(),
     "leave": TrainingServer._handle_leave,
     "lengthen": TrainingServer._handle_lengthen,
     "read": TrainingServer._handle_read,
@@ -359,9 +363,9 @@ _HANDLERS: dict[str, Callable[[TrainingServer, Mapping[str, Any]], None]] = {
 }
 
 
-def _newest_model(opened: OpenRun) -> tuple[LanguageModel | None, int]:
+def _newest_model(opened: OpenedRun) -> tuple[LanguageModel | None, int]:
     """Return the current or last saved model and its step; without a model, None and 0."""
-    if opened.running or opened.snapshots():
+    if opened.running or opened.snapshot_steps():
         return opened.model_at(None)
     if opened.folder.checkpoint_file.exists():
         with suppress(InputError):  # the error is reported when the model is read
@@ -369,7 +373,7 @@ def _newest_model(opened: OpenRun) -> tuple[LanguageModel | None, int]:
     return None, 0
 
 
-def _exists(file: SymlinkSafeFile) -> bool:
+def _file_exists(file: SymlinkSafeFile) -> bool:
     with suppress(OSError):  # the folder may be temporarily unreadable
         return file.exists()
     return False

@@ -86,7 +86,7 @@ class LearningRateDecay(StrEnum):
 class TrainingSettings(Struct, frozen=True):
     """All settings of a training run; equal settings give equal losses.
 
-    The settings may be invalid while the user edits them; `settings_problems` lists the problems.
+    The settings may be invalid while the user edits them; see `find_settings_problems`.
 
     Parameters
     ----------
@@ -128,11 +128,11 @@ class TrainingSettings(Struct, frozen=True):
     __repr__ = brief_repr
 
     @property
-    def is_layered(self) -> bool:
+    def has_configurable_layers(self) -> bool:
         """Whether the settings for heads, layers and dropout have an effect."""
         return self.model in LAYERED_MODELS
 
-    def rate_at(self, step: int) -> float:
+    def learning_rate_at(self, step: int) -> float:
         """Return the learning rate of a step, counted from 0."""
         if step < self.warmup:
             return self.rate * (step + 1) / self.warmup
@@ -198,7 +198,7 @@ SETTING_LIMITS = {
 """Minimum and maximum of each integer setting."""
 
 
-def settings_problems(settings: TrainingSettings) -> tuple[Problem, ...]:
+def find_settings_problems(settings: TrainingSettings) -> tuple[Problem, ...]:
     """Return the problems with the settings, field by field; empty if the settings are valid."""
     integers = (_integer_problem(settings, name) for name in SETTING_LIMITS)
     found = [problem for problem in integers if problem]
@@ -214,7 +214,7 @@ def settings_problems(settings: TrainingSettings) -> tuple[Problem, ...]:
             "The learning rate must be greater than 0 and at most 100. A typical value is 0.001."
         )
         found.append(Problem("rate", sentence, ("rate", 1e-3)))
-    if settings.is_layered and not found and settings.width % settings.heads:
+    if settings.has_configurable_layers and not found and settings.width % settings.heads:
         width, heads = settings.width, settings.heads
         divisor = max(count for count in range(1, heads + 1) if width % count == 0)
         use = format_count(divisor, "head")
@@ -227,7 +227,7 @@ def settings_problems(settings: TrainingSettings) -> tuple[Problem, ...]:
 
 def check_settings(settings: TrainingSettings) -> None:
     """Raise an `InputError` for the first problem in the settings."""
-    for problem in settings_problems(settings):
+    for problem in find_settings_problems(settings):
         raise InputError(problem.field, problem.sentence, problem.remedy)
 
 

@@ -64,7 +64,7 @@ class MessageUnpacker:
         hundreds of pieces.
         """
 
-    def feed(self, piece: bytes) -> Iterator[Message]:
+    def unpack_piece(self, piece: bytes) -> Iterator[Message]:
         """Append a piece, and yield the messages that it completes."""
         del self._buffer[: self._offset]
         self._offset = 0
@@ -79,7 +79,7 @@ class MessageUnpacker:
         arrays = {}
         with memoryview(self._buffer) as left:
             for name, dtype, shape in header.array_types:
-                end = self._offset + _array_bytes(dtype, shape)
+                end = self._offset + _array_byte_count(dtype, shape)
                 arrays[name] = np.frombuffer(bytes(left[self._offset : end]), dtype).reshape(shape)
                 self._offset = end
         self._header = None
@@ -111,10 +111,10 @@ class MessageHeader(Struct, frozen=True):
     @property
     def size(self) -> int:
         """Size of all arrays, in bytes."""
-        return sum(_array_bytes(dtype, shape) for _, dtype, shape in self.array_types)
+        return sum(_array_byte_count(dtype, shape) for _, dtype, shape in self.array_types)
 
 
-def _array_bytes(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
+def _array_byte_count(dtype: np.dtype[Any], shape: tuple[int, ...]) -> int:
     return dtype.itemsize * int(np.prod(shape, dtype=np.int64))
 
 
@@ -122,7 +122,7 @@ def read_messages(descriptor: int) -> Iterator[Message]:
     """Yield the messages that arrive through a pipe until the pipe is closed."""
     unpacker = MessageUnpacker()
     while piece := os.read(descriptor, BYTES_PER_READ):
-        yield from unpacker.feed(piece)
+        yield from unpacker.unpack_piece(piece)
 
 
 def open_message_sender() -> Callable[[Message], None]:

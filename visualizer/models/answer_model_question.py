@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from visualizer.attention.model_reading import (
-    AblationAnswer,
-    DeferredAnswer,
-    LogitLensAnswer,
-    LogitPartsAnswer,
-    QuestionKind,
+from visualizer.attention.model_forward_pass import (
+    AblationResult,
+    AnalysisKind,
+    DeferredResult,
+    LogitAttributionResult,
+    LogitLensResult,
 )
 from visualizer.errors import InputError
-from visualizer.models.head_edits import ablation_changes
+from visualizer.models.head_edits import compute_ablation_changes
 from visualizer.models.logit_attribution import logit_lens, logit_parts
 from visualizer.models.model_client.remote_model import RemoteModel
 from visualizer.models.opened_model import OpenedModel
@@ -21,7 +21,11 @@ from visualizer.models.opened_model import OpenedModel
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from visualizer.attention.model_reading import ModelAnswer, ModelQuestion, ModelReading
+    from visualizer.attention.model_forward_pass import (
+        AnalysisRequest,
+        ModelAnswer,
+        ModelForwardPass,
+    )
     from visualizer.models.editable_heads import Cuts, Edits
     from visualizer.progress import Progress
 
@@ -37,8 +41,8 @@ take several seconds."""
 
 
 def answer_model_question(
-    reading: ModelReading,
-    question: ModelQuestion,
+    reading: ModelForwardPass,
+    question: AnalysisRequest,
     progress: Progress,
     report: Callable[[ModelAnswer], object],
 ) -> ModelAnswer:
@@ -61,38 +65,40 @@ def answer_model_question(
         return model.answer(reading, question, progress, report)
     assert isinstance(model, OpenedModel)
     edits, cuts = reading.context_edits, reading.cuts
-    if question.kind is QuestionKind.LENS:
-        costly = "" if question.is_costly else _lens_cost_warning(model, text)
+    if question.kind is AnalysisKind.LENS:
+        costly = "" if question.is_costly else _logit_lens_cost_warning(model, text)
         return (
-            DeferredAnswer(costly) if costly else _answer_lens(model, text, edits, cuts, progress)
+            DeferredResult(costly)
+            if costly
+            else _answer_logit_lens(model, text, edits, cuts, progress)
         )
-    if question.kind is QuestionKind.PARTS:
+    if question.kind is AnalysisKind.PARTS:
         number = model.token_id(question.token) if question.token else None
         parts = logit_parts(model, text, number, edits, cuts)
         logs = model.next_token_log_probabilities(text, edits, cuts)
-        return LogitPartsAnswer(
+        return LogitAttributionResult(
             parts, model.token_text(parts.number), math.exp(float(logs[parts.number]))
         )
     known = reading.answers.known.get(question)
-    begun = known if isinstance(known, AblationAnswer) else None
+    begun = known if isinstance(known, AblationResult) else None
     token = question.token or None
-    return ablation_changes(model, text, token, edits, cuts, begun, progress, report)
+    return compute_ablation_changes(model, text, token, edits, cuts, begun, progress, report)
 
 
-def _answer_lens(
+def _answer_logit_lens(
     model: OpenedModel, text: str, edits: Edits, cuts: Cuts, progress: Progress
-) -> LogitLensAnswer:
+) -> LogitLensResult:
     read = logit_lens(model, text, TOP_TOKENS, edits, cuts, progress)
     numbers = read.numbers.tolist()
     ids = list({one for layer in numbers for rank in layer for one in rank})
     names = dict(zip(ids, model.token_texts(ids), strict=True))
     words = tuple(tuple(tuple(names[one] for one in rank) for rank in layer) for layer in numbers)
-    return LogitLensAnswer(read.layers, words, read.probabilities)
+    return LogitLensResult(read.layers, words, read.probabilities)
 
 
-def _lens_cost_warning(model: OpenedModel, text: str) -> str:
+def _logit_lens_cost_warning(model: OpenedModel, text: str) -> str:
     """Return a warning that states the cost of the logit lens; empty if the cost is low."""
-    tokens = len(model.inputs(text)[1])
+    tokens = len(model.encode_inputs(text)[1])
     layers, width, words = map(
         model.config_size, ("num_hidden_layers", "hidden_size", "vocab_size")
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from msgspec.structs import replace
 
-from visualizer.attention.cached_tensor import float64_on_cpu
+from visualizer.attention.cached_tensor import to_float64_on_cpu
 from visualizer.attention.layer_operations import (
     HiddenActivation,
     JoinedHeads,
@@ -21,26 +21,26 @@ from visualizer.attention.layer_operations import (
 )
 from visualizer.attention.roles import Role
 from visualizer.attention.stage_computation import rotate_pairs
+from visualizer.models.layer_stage_builder import ROTARY_KEY, LayerStageBuilder, recognize_norm
 from visualizer.models.layer_values import (
-    are_close,
-    are_equal,
+    are_tensors_close,
+    are_tensors_equal,
     columns_reader,
-    concatenated_heads,
-    context_with_sinks,
+    concatenated_head_outputs,
     dot_product_reader,
-    find_factor,
+    find_scale_factor,
     gated_context_reader,
     head_norm_reader,
     head_vectors,
     heads_reader,
-    input_reader,
     latent_keys_reader,
+    module_input_reader,
+    module_output_reader,
     modules_with_input,
-    output_reader,
-    text_vectors,
-    unedited_context,
+    sink_scaled_context,
+    unedited_context_vectors,
+    vectors_without_batch_axis,
 )
-from visualizer.models.recorded_layer import ROTARY_KEY, RecordedLayer, recognized_norm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,18 +57,23 @@ KEPT_SHARE_KEY = "kept_by_sinks"
 class AttentionRecognizer:
     """Recognizer of the steps from the input of a layer to the output of its attention."""
 
-    def __init__(self, layer: RecordedLayer) -> None:
+    def __init__(self, layer: LayerStageBuilder) -> None:
         self.layer = layer
 
-    def find_input(self, stream: Tensor) -> str | None:
+    def find_projection_input(self, stream: Tensor) -> str | None:
         """Find the input of the projections: the stream, normalized or not; None if unknown."""
-        self.layer.add_stage(Role.RESIDUAL, input_reader(self.layer.path), ResidualStream((None,)))
-        inputs = [text_vectors(each.given) for each in self.layer.attention_matrices.values()]
-        if any(are_equal(one, stream) for one in inputs):
+        self.layer.add_stage(
+            Role.RESIDUAL, module_input_reader(self.layer.path), ResidualStream((None,))
+        )
+        inputs = [
+            vectors_without_batch_axis(each.given)
+            for each in self.layer.attention_matrices.values()
+        ]
+        if any(are_tensors_equal(one, stream) for one in inputs):
             return Role.RESIDUAL
-        for path, normed, step in self.layer.recognized_norms(stream):
-            if any(are_equal(one, normed) for one in inputs):
-                self.layer.add_stage(Role.NORMED, output_reader(path), step, Role.RESIDUAL)
+        for path, normed, step in self.layer.iterate_recognized_norms(stream):
+            if any(are_tensors_equal(one, normed) for one in inputs):
+                self.layer.add_stage(Role.NORMED, module_output_reader(path), step, Role.RESIDUAL)
                 return Role.NORMED
         return None
 
@@ -90,40 +95,45 @@ class AttentionRecognizer:
             if name != Role.QUERIES or not self._find_latent_queries(entered, whole, shared, sizes):
                 self.layer.add_stage(name, dot_product_reader(name, shared), None)
 
-    def _find_latents(self, entered: str) -> Iterator[tuple[str, str, NormLayer, Tensor]]:
+    def _find_latent_vectors(self, entered: str) -> Iterator[tuple[str, str, NormLayer, Tensor]]:
         """Yield latent vectors: normalized projections of the stream to fewer columns.
 
         Each item consists of the path of the projection, the path and the step of the norm, and the
         latent vectors. The norm may use only the first columns of the projection.
         """
-        for path, projected in self._projections_of(entered):
+        for path, projected in self._projections_of_stage(entered):
             for norm, each in self.layer.norms.items():
-                given, normed = text_vectors(each.given), text_vectors(each.result)
+                given, normed = (
+                    vectors_without_batch_axis(each.given),
+                    vectors_without_batch_axis(each.result),
+                )
                 if given is None or normed is None:
                     continue
-                if are_equal(given, projected[:, : given.shape[-1]]):
-                    step = recognized_norm(self.layer.modules[norm], norm, given, normed)
+                if are_tensors_equal(given, projected[:, : given.shape[-1]]):
+                    step = recognize_norm(self.layer.modules[norm], norm, given, normed)
                     if step:
                         yield path, norm, step, normed
 
-    def _projections_of(self, stage: str) -> Iterator[tuple[str, Tensor]]:
+    def _projections_of_stage(self, stage: str) -> Iterator[tuple[str, Tensor]]:
         """Yield the path and the result of each attention matrix that is applied to a stage."""
         return modules_with_input(self.layer.attention_matrices, self.layer.tensors[stage])
 
-    def _add_latent(self, name: str, path: str, norm: str, step: NormLayer, entered: str) -> str:
+    def _add_latent_stages(
+        self, name: str, path: str, norm: str, step: NormLayer, entered: str
+    ) -> str:
         size = self.layer.layer_pass.module_vectors(norm, is_input=True).shape[-1]
         self.layer.add_stage(
             name, columns_reader(path, 0, size), self.layer.linear_step(path), entered
         )
-        self.layer.add_stage(f"normed_{name}", output_reader(norm), step, name)
+        self.layer.add_stage(f"normed_{name}", module_output_reader(norm), step, name)
         return f"normed_{name}"
 
     def _find_latent_queries(
         self, entered: str, whole: Tensor, shared: tuple[int, ...], sizes: list[tuple[int, int]]
     ) -> bool:
         """Find queries that are computed from one latent vector per token."""
-        for path, norm, step, _ in self._find_latents(entered):
-            read = self._add_latent("latent_queries", path, norm, step, entered)
+        for path, norm, step, _ in self._find_latent_vectors(entered):
+            read = self._add_latent_stages("latent_queries", path, norm, step, entered)
             if self._find_projection(read, Role.QUERIES, whole, shared, 0, sizes):
                 return True
             self.layer.remove_stages("latent_queries", read)
@@ -138,7 +148,7 @@ class AttentionRecognizer:
         assert keys is not None
         assert values is not None
         heads, _, size = keys.shape[1:]
-        for path, norm, step, normed in self._find_latents(entered):
+        for path, norm, step, normed in self._find_latent_vectors(entered):
             for to, projected in modules_with_input(self.layer.attention_matrices, normed):
                 wide, left = divmod(projected.shape[-1], heads)
                 own = wide - values.shape[-1]
@@ -155,7 +165,7 @@ class AttentionRecognizer:
                 rotary = self._find_rotation(keys_source(self.layer.layer_pass), keys[0])
                 if rotary is None:
                     continue
-                read = self._add_latent("latent_keys", path, norm, step, entered)
+                read = self._add_latent_stages("latent_keys", path, norm, step, entered)
                 others = columns_reader(path, start, size - own)
                 self.layer.add_stage(
                     "shared_keys", others, self.layer.linear_step(path, (start,)), entered
@@ -187,13 +197,13 @@ class AttentionRecognizer:
         sizes: list[tuple[int, int]],
     ) -> bool:
         """Find the matrix that computes queries, keys or values, and the steps that follow it."""
-        for path, result in self._projections_of(entered):
-            for first in _first_columns(role, sizes, result.shape[-1]):
+        for path, result in self._projections_of_stage(entered):
+            for first in _candidate_first_columns(role, sizes, result.shape[-1]):
                 width = whole.shape[-1]
                 projected = heads_reader(path, first, width)(self.layer.layer_pass)
                 columns = tuple(first[head] for head in shared)
                 step = self.layer.linear_step(path, columns)
-                factor = find_factor(projected, whole)
+                factor = find_scale_factor(projected, whole)
                 if factor is not None:
                     self.layer.add_stage(
                         name,
@@ -262,12 +272,12 @@ class AttentionRecognizer:
             before, after = ends
             if before is None or after is None:
                 continue
-            if not are_equal(before if given is not None else after, known):
+            if not are_tensors_equal(before if given is not None else after, known):
                 continue
             is_over_heads = each.given.shape[-1] != width
             if is_over_heads:
                 before, after = (part.transpose(0, 1).flatten(1) for part in (before, after))
-            step = recognized_norm(self.layer.modules[path], path, before, after)
+            step = recognize_norm(self.layer.modules[path], path, before, after)
             if step:
                 step = replace(step, is_over_heads=is_over_heads, heads=shared)
                 other = ends[1] if given is not None else ends[0]
@@ -280,69 +290,78 @@ class AttentionRecognizer:
         if each is None or each.rotation is None:
             return None
         columns = each.rotation[0].shape[-1]
-        given, wanted = float64_on_cpu(before[:, -1]), float64_on_cpu(after[:, -1])  # head d_head
+        given, wanted = (
+            to_float64_on_cpu(before[:, -1]),
+            to_float64_on_cpu(after[:, -1]),
+        )  # head d_head
         size = given.shape[-1]
         kinds = product((columns // 2, columns), (False, True), (1, 2), (False, True))
         for pairs, is_interleaved, stride, is_backward in kinds:
             if not 0 < 2 * pairs <= size or pairs * stride > columns:
                 continue
             step = RotaryPosition(ROTARY_KEY, pairs, is_interleaved, stride, is_backward)
-            cosines, sines = (float64_on_cpu(part[-1]) for part in rotation_angles(each, step))
+            cosines, sines = (
+                to_float64_on_cpu(part[-1]) for part in rotation_cosines_and_sines(each, step)
+            )
             starts = dict.fromkeys((0, size - 2 * pairs))
             for start, is_regrouped in product(starts, (False, True)[: 1 + is_interleaved]):
                 candidate = replace(step, start=start, is_regrouped=is_regrouped)
-                if are_close(rotate_pairs(given, cosines, sines, candidate), wanted):
+                if are_tensors_close(rotate_pairs(given, cosines, sines, candidate), wanted):
                     return candidate
         return None
 
-    def find_output(self, entered: str, result: Tensor) -> str | None:
+    def find_head_combination(self, entered: str, result: Tensor) -> str | None:
         """Find how the head outputs are combined; return the last stage, if it is known."""
         context = self.layer.call.context
         assert context is not None
-        joined = concatenated_heads(self.layer.layer_pass)
+        joined = concatenated_head_outputs(self.layer.layer_pass)
         for path, each in self.layer.attention_matrices.items():
-            given = text_vectors(each.given)
-            if given is None or given.shape != joined.shape or text_vectors(each.result) is None:
+            given = vectors_without_batch_axis(each.given)
+            if (
+                given is None
+                or given.shape != joined.shape
+                or vectors_without_batch_axis(each.result) is None
+            ):
                 continue
-            is_plain = are_equal(given, joined)
+            is_plain = are_tensors_equal(given, joined)
             if not is_plain and not self._find_context_gate(entered, given, joined):
                 continue
-            reader = input_reader(path)
-            is_whole = is_plain and not self._find_late_sinks()
+            reader = module_input_reader(path)
+            is_whole = is_plain and not self._find_post_softmax_sinks()
             read = Role.CONTEXT if is_whole else "gated_context"
             self.layer.add_stage(Role.CONCAT, reader, JoinedHeads(frozenset()), read)
             self.layer.add_stage(
-                Role.OUTPUT, output_reader(path), self.layer.linear_step(path), Role.CONCAT
+                Role.OUTPUT, module_output_reader(path), self.layer.linear_step(path), Role.CONCAT
             )
             return Role.OUTPUT
         stream = self.layer.tensors[Role.RESIDUAL]
         if joined.shape == stream.shape and self.layer.is_input_or_result(stream + joined, result):
             self.layer.add_stage(
-                Role.CONCAT, concatenated_heads, JoinedHeads(frozenset()), Role.CONTEXT
+                Role.CONCAT, concatenated_head_outputs, JoinedHeads(frozenset()), Role.CONTEXT
             )
             return Role.CONCAT
         return None
 
-    def _find_late_sinks(self) -> bool:
+    def _find_post_softmax_sinks(self) -> bool:
         """Find sinks that scale the context vectors after the softmax; return whether any do."""
         context, sinks = self.layer.call.context, self.layer.call.arguments.get("s_aux")
         assert context is not None
         if not isinstance(sinks, torch.Tensor) or sinks.numel() != context.shape[2]:
             return False
         pairs = zip(
-            context_with_sinks(self.layer.layer_pass),
-            unedited_context(self.layer.layer_pass),
+            sink_scaled_context(self.layer.layer_pass),
+            unedited_context_vectors(self.layer.layer_pass),
             strict=True,
         )
         outputs = context[0].transpose(0, 1)  # head token d_value
         # The output of an edited head matches neither of the two vectors.
         are_reduced = [
-            are_close(left, wanted) and not are_close(left, own)
+            are_tensors_close(left, wanted) and not are_tensors_close(left, own)
             for (left, own), wanted in zip(pairs, outputs, strict=True)
         ]
         if any(are_reduced):
             self.layer.add_stage(
-                "gated_context", context_with_sinks, LateSink(KEPT_SHARE_KEY), Role.CONTEXT
+                "gated_context", sink_scaled_context, LateSink(KEPT_SHARE_KEY), Role.CONTEXT
             )
         return any(are_reduced)
 
@@ -351,13 +370,13 @@ class AttentionRecognizer:
         assert self.layer.call.context is not None
         _, _, heads, width = self.layer.call.context.shape
         kinds = {heads * width: (width, 0), 2 * heads * width: (2 * width, width)}
-        for path, result in self._projections_of(entered):
+        for path, result in self._projections_of_stage(entered):
             if result.shape[-1] not in kinds:
                 continue
             stride, start = kinds[result.shape[-1]]
             first = tuple(start + stride * head for head in range(heads))
             gates = heads_reader(path, first, width)(self.layer.layer_pass)  # head token d_head
-            if are_close(gates.transpose(0, 1).flatten(1).sigmoid() * joined, given):
+            if are_tensors_close(gates.transpose(0, 1).flatten(1).sigmoid() * joined, given):
                 self.layer.add_stage(
                     "context_gate",
                     heads_reader(path, first, width),
@@ -375,7 +394,9 @@ class AttentionRecognizer:
         return False
 
 
-def _first_columns(role: int, sizes: list[tuple[int, int]], width: int) -> Iterator[list[int]]:
+def _candidate_first_columns(
+    role: int, sizes: list[tuple[int, int]], width: int
+) -> Iterator[list[int]]:
     """Yield candidates for the first column of each head's queries, keys or values."""
     heads, size = sizes[role]
     if width == 2 * heads * size:  # each head's columns are followed by a gate of the same size
@@ -389,7 +410,7 @@ def _first_columns(role: int, sizes: list[tuple[int, int]], width: int) -> Itera
             yield [(3 * head + role) * size for head in range(heads)]
 
 
-def rotation_angles(each: ModuleCall, step: RotaryPosition) -> tuple[Tensor, Tensor]:
+def rotation_cosines_and_sines(each: ModuleCall, step: RotaryPosition) -> tuple[Tensor, Tensor]:
     """Return the cosines and sines of a rotation, [token, pair]."""
     assert each.rotation is not None
     cosines, sines = (part[0].detach() for part in each.rotation)

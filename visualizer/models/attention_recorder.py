@@ -148,7 +148,7 @@ class AttentionCall(Struct, frozen=True, eq=False):
             is_continuation=self.is_continuation,
         )
 
-    def select_text(self, text: int) -> AttentionCall:
+    def select_text_of_batch(self, text: int) -> AttentionCall:
         """Return the part of the call that belongs to one text of the batch."""
         own: dict[str, Any] = {
             name: select_text(getattr(self, name), text) for name in TENSOR_FIELDS
@@ -168,7 +168,7 @@ def select_text(part: Tensor | None, text: int) -> Tensor | None:
     return part if part is None or len(part) == 1 else part[text : text + 1]
 
 
-class CallRecorder(Protocol):
+class AttentionCallRecorder(Protocol):
     """Interface for objects that receive the attention calls of a model's forward passes."""
 
     def begin_pass(self, name: str, arguments: Mapping[str, Any], *, is_model: bool) -> None:
@@ -177,7 +177,7 @@ class CallRecorder(Protocol):
     def record_call(self, call: AttentionCall) -> None:
         """Store a call of the current pass."""
 
-    def accepts_shape(self, weights: Tensor) -> bool:
+    def accepts_weights_shape(self, weights: Tensor) -> bool:
         """Return whether weights with fewer queries than keys may be attention to cached keys."""
 
 
@@ -195,7 +195,7 @@ class LastPassRecorder:
         """Store a call of the current pass."""
         self.calls.append(call)
 
-    def accepts_shape(self, weights: Tensor) -> bool:
+    def accepts_weights_shape(self, weights: Tensor) -> bool:
         """Return False: a single pass does not show which keys were cached."""
         return False
 
@@ -206,7 +206,7 @@ class AttentionSession(Protocol):
     implementation: str
     """Name by which the model looks up its attention function during the recording."""
 
-    def attend(
+    def compute_attention(
         self, eager: Callable[..., tuple[Tensor, Tensor]], *given: Any, **arguments: Any
     ) -> tuple[Tensor, Tensor | None]:
         """Compute the attention of one call, given the model's eager function."""
@@ -223,7 +223,7 @@ class _RecordingSession:
         edits: ContextEdits,
         cuts: EdgeCuts,
         ranks: ModelProcessGroup,
-        recorder: CallRecorder | None,
+        recorder: AttentionCallRecorder | None,
         *,
         holds_weights: bool,
     ) -> None:
@@ -251,7 +251,7 @@ class _RecordingSession:
         if self.is_current:
             self._module_stack.pop()
 
-    def attend(
+    def compute_attention(
         self,
         eager: Callable[..., tuple[Tensor, Tensor]],
         module: nn.Module,
@@ -270,7 +270,7 @@ class _RecordingSession:
         mask = attention_mask
         if cuts:
             try:
-                mask = _with_cuts(attention_mask, cuts, query, key)
+                mask = _mask_with_cut_edges(attention_mask, cuts, query, key)
             except InputError as refused:
                 ranks.raise_or_keep_error(refused)
         self.is_in_call = True
@@ -281,7 +281,7 @@ class _RecordingSession:
         if edits:
             output = output.clone()  # batch query head d_head
             for head, edit in edits.items():
-                output[:, :, head] = apply_edit(output[:, :, head], edit)
+                output[:, :, head] = apply_context_edit(output[:, :, head], edit)
         if self._recorder is None:
             return output, weights
         scaling = arguments.get("scaling")
@@ -291,11 +291,15 @@ class _RecordingSession:
         if not self.holds_weights:
 
             def recompute() -> Tensor:
-                own = _with_cuts(attention_mask, cuts, query, key) if cuts else attention_mask
+                own = (
+                    _mask_with_cut_edges(attention_mask, cuts, query, key)
+                    if cuts
+                    else attention_mask
+                )
                 with torch.no_grad():
                     return eager(module, query, key, value, own, **arguments)[1].detach()
 
-            sample = WeightSample.of(held[0], COMPARED_CELLS)
+            sample = WeightSample.from_weights(held[0], COMPARED_CELLS)
             held = held.to("meta")
         call = infer_or_none(
             f"the inputs of the attention of {name}",
@@ -330,7 +334,7 @@ class _RecordingSession:
             or not self._recorder
         ):
             return
-        if weights.shape[-1] == weights.shape[-2] or self._recorder.accepts_shape(weights):
+        if weights.shape[-1] == weights.shape[-2] or self._recorder.accepts_weights_shape(weights):
             self._recorder.record_call(
                 AttentionCall(name, RecordingMethod.SOFTMAX, weights.detach())
             )
@@ -408,7 +412,7 @@ def record_attention(
 @contextmanager
 def record_calls(
     model: nn.Module,
-    recorder: CallRecorder | None,
+    recorder: AttentionCallRecorder | None,
     edits: ContextEdits | None = None,
     cuts: EdgeCuts | None = None,
     *,
@@ -481,7 +485,7 @@ def _wrap_attention_interface() -> None:
         session = _CURRENT.get()
         if session is None or attn_implementation != session.implementation:
             return original_lookup(self, attn_implementation, default)
-        return partial(session.attend, original_lookup(self, EAGER_ATTENTION, default))
+        return partial(session.compute_attention, original_lookup(self, EAGER_ATTENTION, default))
 
     AttentionInterface.get_interface = get_interface
 
@@ -492,18 +496,18 @@ def select_local_heads(
     """Return the values for the heads of this process, by local head number."""
     if not by_head:
         return by_head
-    first = ranks.first_head(count)
+    first = ranks.first_local_head(count)
     return {head - first: given for head, given in by_head.items() if 0 <= head - first < count}
 
 
-def apply_edit(context: Tensor, edit: ContextEdit) -> Tensor:
+def apply_context_edit(context: Tensor, edit: ContextEdit) -> Tensor:
     """Return the edited context vectors of a head, [text, query, d_head]."""
     if not isinstance(edit, torch.Tensor):
         return context * edit
     return context * edit[:, None, None] if edit.ndim == 1 else edit
 
 
-def _with_cuts(
+def _mask_with_cut_edges(
     mask: Tensor | None, cuts: Mapping[int, MaskedEdges], query: Tensor, key: Tensor
 ) -> Tensor:
     """Return the mask with the cut edges of each head added, [batch, head, query, key].

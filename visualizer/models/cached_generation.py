@@ -10,17 +10,17 @@ import numpy as np
 import torch
 from msgspec import Struct
 
-from visualizer.attention.cached_tensor import float64_on_cpu
+from visualizer.attention.cached_tensor import to_float64_on_cpu
 from visualizer.errors import InputError
 from visualizer.language.sampling import (
     SamplingSettings,
-    check_sampling,
-    sample_with_seed,
+    check_sampling_settings,
+    sample_token_with_seed,
     sampling_probabilities,
 )
 from visualizer.models.attention_recorder import RecordingMethod
 from visualizer.models.model_ranks import Parallelism
-from visualizer.models.recorded_runs import number_calls
+from visualizer.models.recorded_runs import number_calls_by_layer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,27 +106,27 @@ def generate(
             "tokens", f"tokens must be at least 1 and at most {MAX_STEPS:,}. It is {steps:,}."
         )
     try:
-        model.check_length(start + steps - 1)
+        model.check_token_count(start + steps - 1)
     except InputError as refused:
         raise InputError(
             "tokens", refused.sentence.replace("a shorter text", "fewer tokens")
         ) from refused
     reader.check_memory(steps)
-    check_sampling(sampling)
+    check_sampling_settings(sampling)
     rows: list[Mapping[int, np.ndarray]] = []
     numbers: list[int] = []
     chances: list[float] = []
     written, read = "", None
     for _ in range(steps):
-        read = reader.read(numbers)
+        read = reader.predict(numbers)
         rows.append(read.rows)
         logits = read.logits
         drawable = sampling_probabilities(logits, sampling)
-        number = sample_with_seed(drawable, seed, len(numbers))
+        number = sample_token_with_seed(drawable, seed, len(numbers))
         numbers.append(number)
         chances.append(float(sampling_probabilities(logits)[number]))
         if report_text:
-            written = _report_new_text(report_text, reader.text_of(numbers), written)
+            written = _report_new_text(report_text, reader.decode_added_text(numbers), written)
         if number in reader.ends:
             break
     assert read
@@ -137,7 +137,7 @@ def generate(
         tuple(chances),
         model.decode_tokens(numbers),
         tuple(
-            combine_rows([each[layer] for each in rows], start + len(numbers) - 1)
+            combine_attention_rows([each[layer] for each in rows], start + len(numbers) - 1)
             for layer in layers
         ),
         tuple(layers),
@@ -185,14 +185,14 @@ class NextTokenPredictor:
     ) -> None:
         model.check_can_generate()
         self._model, self._text = model, model.prepare_text(text, is_chat=is_chat)
-        self._given, self.words, _ = model.inputs(text, is_chat=is_chat)
+        self._given, self.words, _ = model.encode_inputs(text, is_chat=is_chat)
         self._edits = edits or {}
         self._cache: Any = None
         self._read_numbers: list[int] = []
         """Ids of the cached tokens that follow the text."""
         self._last: NextTokenPrediction | None = None
         """Result for the last token; None before the first read."""
-        self.ends = _end_tokens(model)
+        self.ends = _end_token_ids(model)
         """Ids of the tokens that end a text."""
 
     @property
@@ -206,7 +206,7 @@ class NextTokenPredictor:
         """Reject the given number of further tokens if their weights would not fit in memory."""
         self._model.check_memory(len(self.words) + tokens)
 
-    def read(self, numbers: Sequence[int]) -> NextTokenPrediction:
+    def predict(self, numbers: Sequence[int]) -> NextTokenPrediction:
         """Run the model on the text followed by the tokens with these ids; reuse cached tokens.
 
         Raises
@@ -218,7 +218,7 @@ class NextTokenPredictor:
         wanted = list(numbers)
         if self._last is not None and wanted == self._read_numbers:
             return self._last
-        self._model.check_length(len(self.words) + len(wanted))
+        self._model.check_token_count(len(self.words) + len(wanted))
         cached_count = self._truncate_cache(wanted)
         # If the run fails, no cache is kept.
         cache, self._cache, self._last = self._cache, None, None
@@ -233,7 +233,7 @@ class NextTokenPredictor:
                     }
                 )
         cache = getattr(result, "past_key_values", None)
-        if cache is None or not _have_weights(calls):
+        if cache is None or not _use_attention_interface(calls):
             raise InputError("model", f"{self._model.folder.name} {CACHE_MISSING}")
         rows = _weights_by_layer(calls)
         if wanted:
@@ -241,13 +241,13 @@ class NextTokenPredictor:
         self._cache, self._read_numbers = cache, wanted
         self._last = NextTokenPrediction(
             rows,
-            float64_on_cpu(result.logits[0, -1]).numpy(),
+            to_float64_on_cpu(result.logits[0, -1]).numpy(),
             len(self.words) + len(wanted),
             _cache_bytes(cache),
         )
         return self._last
 
-    def text_of(self, numbers: Sequence[int]) -> str:
+    def decode_added_text(self, numbers: Sequence[int]) -> str:
         """Return the text that tokens add; an incomplete character at the end is left out."""
         before = self._given["input_ids"][0].tolist()
         start, whole = map(self._model.decode_tokens, (before, [*before, *numbers]))
@@ -261,12 +261,12 @@ class NextTokenPredictor:
 
         For a user message, the text begins with the whole output of the chat template.
         """
-        text = self._text + self.text_of(numbers)
+        text = self._text + self.decode_added_text(numbers)
         wanted = [*self._given["input_ids"][0].tolist(), *numbers]
-        first = self._model.tokenizer_for_text.bos_token
+        first = self._model.required_tokenizer.bos_token
         bare = text.removeprefix(first)  # the tokenizer may add it again
         for each in (text, bare):
-            if self._model.inputs(each)[0]["input_ids"][0].tolist() == wanted:
+            if self._model.encode_inputs(each)[0]["input_ids"][0].tolist() == wanted:
                 return each, True
         return text, False
 
@@ -336,7 +336,7 @@ def _can_truncate(cache: Any) -> bool:
     return all(type(layer) is DynamicLayer for layer in getattr(cache, "layers", (None,)))
 
 
-def _have_weights(calls: Sequence[AttentionCall]) -> bool:
+def _use_attention_interface(calls: Sequence[AttentionCall]) -> bool:
     return bool(calls) and all(call.method is RecordingMethod.INTERFACE for call in calls)
 
 
@@ -348,7 +348,7 @@ def _report_new_text(report_text: Callable[[str], object], text: str, written: s
     return text
 
 
-def _end_tokens(model: OpenedModel) -> frozenset[int]:
+def _end_token_ids(model: OpenedModel) -> frozenset[int]:
     settings = getattr(model.model, "generation_config", None)
     named = getattr(settings, "eos_token_id", None)
     named = named if isinstance(named, list) else [named]
@@ -356,10 +356,12 @@ def _end_tokens(model: OpenedModel) -> frozenset[int]:
 
 
 def _weights_by_layer(calls: Sequence[AttentionCall]) -> dict[int, np.ndarray]:
-    return {layer: call.weights[0].float().cpu().numpy() for layer, call in number_calls(calls)}
+    return {
+        layer: call.weights[0].float().cpu().numpy() for layer, call in number_calls_by_layer(calls)
+    }
 
 
-def combine_rows(rows: Sequence[np.ndarray], tokens: int) -> np.ndarray:
+def combine_attention_rows(rows: Sequence[np.ndarray], tokens: int) -> np.ndarray:
     """Combine the rows of all steps into one matrix per head.
 
     Rows of a sliding window contain only the last keys.

@@ -17,7 +17,7 @@ from visualizer.models.long_text_recorder import CHUNK_MISMATCH, record_long_tex
 from visualizer.models.model_ranks import SINGLE_RANK
 from visualizer.models.recognition_errors import UnsupportedAttentionError
 from visualizer.models.text_model import cache_disabling_argument
-from visualizer.progress import no_progress, report_progress_to
+from visualizer.progress import ignore_progress, report_progress_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ LENGTH_DEPENDENT_ROPE = frozenset({"dynamic", "longrope"})
 """Types of rotary embedding that change when the text exceeds a certain length."""
 
 
-def read_in_chunks(
+def prefill_in_chunks(
     model: Any,
     run: Run,
     given: Mapping[str, Any],
@@ -83,14 +83,14 @@ def read_in_chunks(
     result = None
     with recorded as calls:
         for start in range(0, tokens, size):
-            part = slice_arguments(given, start, min(start + size, tokens))
+            part = slice_model_inputs(given, start, min(start + size, tokens))
             result = run({**part, "past_key_values": cache, "use_cache": True})
     if keeps and not calls:
         raise UnsupportedAttentionError(CHUNK_MISMATCH)
     return calls, result
 
 
-def slice_arguments(given: Mapping[str, Any], start: int, end: int) -> dict[str, Any]:
+def slice_model_inputs(given: Mapping[str, Any], start: int, end: int) -> dict[str, Any]:
     """Return the arguments for a range of tokens; the mask also covers the tokens before it."""
     tokens = given[IDS].shape[-1]
     part = {}
@@ -101,23 +101,25 @@ def slice_arguments(given: Mapping[str, Any], start: int, end: int) -> dict[str,
     return part
 
 
-def supports_chunks(
+def supports_chunked_prefill(
     model: Any, run: Run, given: Mapping[str, Any], ranks: ModelProcessGroup = SINGLE_RANK
 ) -> bool:
     """Return whether a few tokens of a text have the same values in chunks as in one pass."""
     if not cache_disabling_argument(model) or _has_length_dependent_positions(model.config):
         return False
-    few = slice_arguments(given, 0, min(PROBE_TOKENS, given[IDS].shape[-1]))
-    with report_progress_to(no_progress):
+    few = slice_model_inputs(given, 0, min(PROBE_TOKENS, given[IDS].shape[-1]))
+    with report_progress_to(ignore_progress):
         try:
             with record_long_text(model, ranks=ranks) as whole:
                 result = run({**few, **cache_disabling_argument(model)})
-            calls, last = read_in_chunks(
+            calls, last = prefill_in_chunks(
                 model, run, few, {}, layers=0, chunk=PROBE_CHUNK_TOKENS, ranks=ranks
             )
         except (UnsupportedAttentionError, InputError):
             return False
-    is_alike = _have_close_vectors(whole, calls) and _is_close(last[0][:, -1:], result[0][:, -1:])
+    is_alike = _have_close_vectors(whole, calls) and _are_tensors_close(
+        last[0][:, -1:], result[0][:, -1:]
+    )
     return ranks.all_ranks_agree(is_alike)
 
 
@@ -125,13 +127,13 @@ def _have_close_vectors(calls: Sequence[LongTextCall], others: Sequence[LongText
     if [call.module for call in calls] != [call.module for call in others]:
         return False
     return all(
-        _is_close(getattr(one.vectors, name), getattr(other.vectors, name))
+        _are_tensors_close(getattr(one.vectors, name), getattr(other.vectors, name))
         for one, other in zip(calls, others, strict=True)
         for name in ("queries", "keys", "values", "logarithms")
     )
 
 
-def _is_close(one: Any, other: Any) -> bool:
+def _are_tensors_close(one: Any, other: Any) -> bool:
     if one.shape != other.shape:
         return False
     return bool((one - other).abs().max() <= CHUNK_TOLERANCE * other.abs().max().clamp(min=1))

@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from visualizer.errors import InputError
-from visualizer.models.disk_reading_estimate import disk_reading_error
+from visualizer.models.disk_streaming_estimate import disk_streaming_error
 from visualizer.progress import check_cancelled, report_progress
 from visualizer.storage.regular_file import read_file_version
 
@@ -36,7 +36,7 @@ LAYOUT_MISMATCH = "the layout of its weights files does not match its layers"
 INCOMPLETE_LAYERS = "its files lack some tensors of its layers"
 
 
-def find_layer_list(model: nn.Module, layers: int) -> str:
+def find_layer_list_path(model: nn.Module, layers: int) -> str:
     """Return the path of a model's layer list; empty unless there is exactly one such list.
 
     Parameters
@@ -76,7 +76,7 @@ def create_device_map(model: nn.Module, stack: str) -> dict[str, str]:
     return devices
 
 
-class _FileWeights(Mapping[str, torch.Tensor]):
+class _WeightsFromFiles(Mapping[str, torch.Tensor]):
     """Mapping from paths to layer weights, each of which is read from its file when accessed.
 
     Parameters
@@ -150,11 +150,11 @@ class DiskLayers:
         self.stack = stack
         layers = model.get_submodule(stack)
         self.layers: Sequence[nn.Module] = [*layers]
-        loader = _find_loader(layers)
+        loader = _find_weights_loader(layers)
         index: Mapping[str, Mapping[str, Any]] = {} if loader is None else loader.index
         remove_hook_from_submodules(model)
-        _check_files(name, index, layers, stack)
-        weights = _FileWeights(name, loader, index)
+        _check_layer_weights(name, index, layers, stack)
+        weights = _WeightsFromFiles(name, loader, index)
         for at, layer in enumerate(self.layers):
             attach_align_device_hook(
                 layer,
@@ -176,7 +176,7 @@ class DiskLayers:
         return report
 
     @contextmanager
-    def in_memory(self, path: str) -> Iterator[None]:
+    def weights_in_memory(self, path: str) -> Iterator[None]:
         """Load a module's weights into memory within the context if the module is part of a layer.
 
         Parameters
@@ -199,7 +199,7 @@ class DiskLayers:
         with align_module_device(self.layers[int(number)]):
             yield
 
-    def unload(self) -> None:
+    def unload_weights(self) -> None:
         """Unload the weights that a failed layer left in memory."""
         for layer in self.layers:
             if any(not weight.is_meta for weight in layer.parameters()):
@@ -213,7 +213,7 @@ def is_memory_mapped(tensor: torch.Tensor) -> bool:
     return tensor.device.type == "cpu" and not tensor.untyped_storage().resizable()
 
 
-def _find_loader(layers: nn.Module) -> Any:
+def _find_weights_loader(layers: nn.Module) -> Any:
     """Return accelerate's loader for the layers' weights; None if no layer is on disk."""
     hooks = (getattr(module, "_hf_hook", None) for module in layers.modules())
     maps = (getattr(hook, "weights_map", None) for hook in hooks)
@@ -221,7 +221,7 @@ def _find_loader(layers: nn.Module) -> Any:
     return next((found for found in datasets if found is not None), None)
 
 
-def _check_files(
+def _check_layer_weights(
     name: str, index: Mapping[str, Mapping[str, Any]], layers: nn.Module, stack: str
 ) -> None:
     """Reject a model if its files do not contain all layer weights with the right shapes."""
@@ -232,11 +232,11 @@ def _check_files(
         known = index.get(f"{stack}.{path}", {})
         file = known.get("safetensors_file")
         if file is None or not weight.is_meta:
-            raise disk_reading_error(name, LAYOUT_MISMATCH)
+            raise disk_streaming_error(name, LAYOUT_MISMATCH)
         if file not in sizes:
             with safe_open(file, framework="pt") as opened:
                 sizes[file] = {key: opened.get_slice(key).get_shape() for key in opened.keys()}  # noqa: SIM118
         if sizes[file].get(known["weight_name"]) != [*weight.shape]:
-            raise disk_reading_error(name, LAYOUT_MISMATCH)
+            raise disk_streaming_error(name, LAYOUT_MISMATCH)
     if not index or any(each.is_meta for each in layers.buffers()):
-        raise disk_reading_error(name, INCOMPLETE_LAYERS)
+        raise disk_streaming_error(name, INCOMPLETE_LAYERS)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from visualizer.errors import InputError
 from visualizer.models.attention_recorder import MaskedEdges, RecordingMethod
 from visualizer.models.model_source import describe_heads
-from visualizer.models.recorded_runs import number_calls
+from visualizer.models.recorded_runs import number_calls_by_layer
 from visualizer.models.text_model import PIXELS_ARGUMENT
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ PROBE_TOKENS = 4
 """Number of tokens in the run that counts the heads of each layer."""
 
 
-class _AttentionHeads(Struct, frozen=True):
+class _LayerHeads(Struct, frozen=True):
     """Attention module of a layer, its head count, and whether heads can be edited separately."""
 
     module: str
@@ -48,9 +48,9 @@ class EditableHeads:
 
     def __init__(self, model: TextModel, forward: ForwardRunner) -> None:
         self._model, self._forward = model, forward
-        self._layers: dict[int, _AttentionHeads] | None = None
+        self._layers: dict[int, _LayerHeads] | None = None
 
-    def update(self, calls: Sequence[AttentionCall]) -> Mapping[int, _AttentionHeads]:
+    def heads_from_calls(self, calls: Sequence[AttentionCall]) -> Mapping[int, _LayerHeads]:
         """Return the heads by layer; if they are unknown, determine them from recorded calls."""
         self._layers = self._layers or _heads_by_layer(calls)
         return self._layers
@@ -62,9 +62,9 @@ class EditableHeads:
 
     def list_heads(self, text: str) -> tuple[tuple[int, int], ...]:
         """Return the layer number and the head number of every head that runs on a text."""
-        given, *_ = self._model.inputs(text, None)
+        given, *_ = self._model.encode_inputs(text, None)
         with torch.inference_mode():
-            layers = self.probe_heads(given)
+            layers = self.find_heads(given)
         counts = ((layer, layers[layer].heads) for layer in sorted(layers))
         return tuple((layer, head) for layer, count in counts for head in range(count))
 
@@ -80,7 +80,7 @@ class EditableHeads:
         if not edits:
             return found
         for (layer, head), edit in edits.items():
-            found.setdefault(self._module_of(given, layer, head), {})[head] = edit
+            found.setdefault(self._module_path_of_head(given, layer, head), {})[head] = edit
         return found
 
     def cuts_by_module(
@@ -93,16 +93,16 @@ class EditableHeads:
             tokens = given["input_ids"].shape[-1]
         found: dict[str, dict[int, MaskedEdges]] = {}
         for (layer, head), cells in cuts.items():
-            module = self._module_of(given, layer, head)
+            module = self._module_path_of_head(given, layer, head)
             if within := [cell for cell in cells if min(cell) >= 0 and max(cell) < tokens]:
                 queries, keys = zip(*within, strict=True)
                 cut = MaskedEdges(queries, keys, describe_heads(((layer, head),)))
                 found.setdefault(module, {})[head] = cut
         return found
 
-    def _module_of(self, given: Mapping[str, Any], layer: int, head: int) -> str:
+    def _module_path_of_head(self, given: Mapping[str, Any], layer: int, head: int) -> str:
         """Return the path of the module of a head; reject a head that cannot be edited."""
-        layers = self.probe_heads(given)
+        layers = self.find_heads(given)
         known = layers.get(layer)
         if known is None or not 0 <= head < known.heads:
             raise InputError("heads", f"Head {head} of layer {layer} does not exist.")
@@ -113,7 +113,7 @@ class EditableHeads:
             raise InputError("heads", sentence)
         return known.module
 
-    def probe_heads(self, given: Mapping[str, Any]) -> Mapping[int, _AttentionHeads]:
+    def find_heads(self, given: Mapping[str, Any]) -> Mapping[int, _LayerHeads]:
         """Return the heads by layer; if they are unknown, run the model on a few tokens."""
         if self._layers:
             return self._layers
@@ -121,14 +121,14 @@ class EditableHeads:
         few = {name: tensor[:, :PROBE_TOKENS] for name, tensor in given.items()}
         with self._forward.record_calls() as calls:
             self._forward.run(given if PIXELS_ARGUMENT in given else few)
-        return self.update(calls)
+        return self.heads_from_calls(calls)
 
 
-def _heads_by_layer(calls: Sequence[AttentionCall]) -> dict[int, _AttentionHeads]:
-    numbered = number_calls(calls)
+def _heads_by_layer(calls: Sequence[AttentionCall]) -> dict[int, _LayerHeads]:
+    numbered = number_calls_by_layer(calls)
     names, layers = [call.module for call in calls], [layer for layer, _ in numbered]
     return {
-        layer: _AttentionHeads(
+        layer: _LayerHeads(
             call.module,
             call.weights.shape[1],
             # An edit would apply to every call of a module that runs more than once. In a layer
@@ -141,5 +141,5 @@ def _heads_by_layer(calls: Sequence[AttentionCall]) -> dict[int, _AttentionHeads
     }
 
 
-def _are_editable(layers: Mapping[int, _AttentionHeads]) -> bool:
+def _are_editable(layers: Mapping[int, _LayerHeads]) -> bool:
     return all(each.is_editable for each in layers.values())

@@ -39,7 +39,7 @@ HEAD_AXIS = {"context": 2}
 """Axis of the heads, for fields in which the heads are not on axis 1."""
 
 
-def _join_heads(calls: Sequence[AttentionCall]) -> AttentionCall:
+def _join_heads_of_ranks(calls: Sequence[AttentionCall]) -> AttentionCall:
     """Join the heads that all ranks recorded for one call."""
     first = calls[0]
     joined: dict[str, Tensor | None] = {}
@@ -57,14 +57,14 @@ def _join_heads(calls: Sequence[AttentionCall]) -> AttentionCall:
     return replace(first, **joined, arguments=arguments, cuts=cuts)
 
 
-def _create_message(calls: Sequence[AttentionCall]) -> Message:
+def _calls_to_message(calls: Sequence[AttentionCall]) -> Message:
     """Convert calls to a message with their tensors and other fields."""
     values, arrays = [], {}
     for at, call in enumerate(calls):
         plain: dict[str, Any] = {}
         for name, given in call.arguments.items():
             if isinstance(given, torch.Tensor):
-                arrays[f"{at}/arguments/{name}"] = _to_array(given)
+                arrays[f"{at}/arguments/{name}"] = _tensor_to_array(given)
             elif given is None or isinstance(given, (bool, int, float, str)):
                 plain[name] = given
             elif (
@@ -73,13 +73,13 @@ def _create_message(calls: Sequence[AttentionCall]) -> Message:
                 plain[name] = type(given).__name__
         for name in TENSOR_FIELDS:
             if (part := getattr(call, name)) is not None:
-                arrays[f"{at}/{name}"] = _to_array(part)
+                arrays[f"{at}/{name}"] = _tensor_to_array(part)
         cuts = to_builtins(call.cuts, str_keys=True)
         values.append([call.module, call.method, call.scaling, plain, cuts])
     return Message("calls", {"calls": values}, arrays)
 
 
-def _parse_message(message: Message) -> list[AttentionCall]:
+def _message_to_calls(message: Message) -> list[AttentionCall]:
     calls = []
     for at, (module, method, scaling, plain, cuts) in enumerate(message.values["calls"]):
         prefix = f"{at}/arguments/"
@@ -106,7 +106,7 @@ def _parse_message(message: Message) -> list[AttentionCall]:
     return calls
 
 
-def _to_array(tensor: Tensor) -> np.ndarray:
+def _tensor_to_array(tensor: Tensor) -> np.ndarray:
     """Return a tensor as an array; 16-bit values become float32, as NumPy lacks bfloat16."""
     whole = tensor.detach().cpu()
     if whole.is_floating_point() and whole.dtype not in (torch.float32, torch.float64):
@@ -215,7 +215,7 @@ class ForwardRunner:
         return calls
 
 
-class RankForwardRunner(ForwardRunner):
+class DistributedForwardRunner(ForwardRunner):
     """Forward pass of a model that is split across processes, which all make the same calls."""
 
     holds_weights = True
@@ -223,12 +223,14 @@ class RankForwardRunner(ForwardRunner):
 
     def _gather_calls(self, calls: list[AttentionCall]) -> list[AttentionCall]:
         ranks = self._model.ranks
-        messages = ranks.gather_messages(_create_message(calls))
-        parts = [_parse_message(message) for message in messages]
+        messages = ranks.gather_messages(_calls_to_message(calls))
+        parts = [_message_to_calls(message) for message in messages]
         if ranks.parallelism is Parallelism.PIPELINE:
             return [call for part in parts for call in part]
         return [
-            _join_heads(each) if ranks.is_partial(each[0].weights.shape[1]) else each[0]
+            _join_heads_of_ranks(each)
+            if ranks.has_partial_heads(each[0].weights.shape[1])
+            else each[0]
             for each in zip(*parts, strict=True)
         ]
 
@@ -249,16 +251,16 @@ class DiskForwardRunner(ForwardRunner):
         try:
             return super().run(given)
         finally:
-            self._layers.unload()
+            self._layers.unload_weights()
 
     @contextmanager
     def weights_in_memory(self, path: str) -> Iterator[None]:
-        with self.lock, self._layers.in_memory(path):
+        with self.lock, self._layers.weights_in_memory(path):
             yield
 
 
-def create_forward(model: TextModel) -> ForwardRunner:
+def create_forward_runner(model: TextModel) -> ForwardRunner:
     """Return the forward pass for a model, depending on where its weights are stored."""
     if model.on_disk:
         return DiskForwardRunner(model, model.on_disk)
-    return RankForwardRunner(model) if model.ranks.count > 1 else ForwardRunner(model)
+    return DistributedForwardRunner(model) if model.ranks.count > 1 else ForwardRunner(model)

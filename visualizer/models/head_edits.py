@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.attention.model_reading import AblationAnswer
+from visualizer.attention.model_forward_pass import AblationResult
 from visualizer.errors import InputError
 from visualizer.models.model_source import HeadEditKind
-from visualizer.progress import no_progress
+from visualizer.progress import ignore_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -69,16 +69,16 @@ def context_edits(
         With field ``edits`` if another text has a different number of tokens; otherwise as in
         `OpenedModel.read_unedited_text`.
     """
-    given = partial(model.inputs, second=second, is_chat=is_chat)
+    given = partial(model.encode_inputs, second=second, is_chat=is_chat)
     contexts = partial(model.read_unedited_text, second=second, is_chat=is_chat)
     edits_by_head = {}
     for edit in edits:
         model.ranks.check_cancelled()
-        edits_by_head[edit.place] = _create_context_edit(text, edit, given, contexts)
+        edits_by_head[edit.layer_and_head] = _create_context_edit(text, edit, given, contexts)
     return edits_by_head
 
 
-def image_context_edits(
+def create_image_context_edits(
     model: OpenedModel, image: PreparedImage, edits: Iterable[HeadEdit]
 ) -> dict[LayerAndHead, ContextEdit]:
     """Return the edits of the heads' context vectors for an image.
@@ -95,7 +95,10 @@ def image_context_edits(
         )
 
     plain = partial(model.read_unedited_image, image)
-    return {edit.place: _create_context_edit("", edit, given, lambda _: plain()) for edit in edits}
+    return {
+        edit.layer_and_head: _create_context_edit("", edit, given, lambda _: plain())
+        for edit in edits
+    }
 
 
 def _create_context_edit(
@@ -106,9 +109,11 @@ def _create_context_edit(
     if edit.kind is HeadEditKind.SCALED:
         return edit.factor
     if edit.kind is HeadEditKind.MEAN:
-        return _unedited_context_vectors(read_plainly(text), edit.place).mean(0, keepdim=True)
+        return _unedited_context_vectors(read_plainly(text), edit.layer_and_head).mean(
+            0, keepdim=True
+        )
     check_equal_token_counts(given, text, edit.text)
-    return _unedited_context_vectors(read_plainly(edit.text), edit.place)
+    return _unedited_context_vectors(read_plainly(edit.text), edit.layer_and_head)
 
 
 def _unedited_context_vectors(plain: UneditedForwardResult, place: LayerAndHead) -> torch.Tensor:
@@ -128,7 +133,7 @@ def check_equal_token_counts(given: GivenOf, text: str, source: str) -> None:
     Parameters
     ----------
     given : callable
-        Returns the model inputs of a text, like `OpenedModel.inputs`.
+        Returns the model inputs of a text, like `OpenedModel.encode_inputs`.
 
     Raises
     ------
@@ -180,23 +185,23 @@ MAX_BATCH_TOKENS = 512
 """Maximum number of tokens per batch, summed over its texts."""
 
 
-def ablation_changes(
+def compute_ablation_changes(
     model: OpenedModel,
     text: str,
     token: str | None = None,
     edits: Edits | None = None,
     cuts: Cuts | None = None,
-    known: AblationAnswer | None = None,
-    progress: Progress = no_progress,
-    report: Callable[[AblationAnswer], object] = lambda _: None,
-) -> AblationAnswer:
+    known: AblationResult | None = None,
+    progress: Progress = ignore_progress,
+    report: Callable[[AblationResult], object] = lambda _: None,
+) -> AblationResult:
     """Return the change in a next token's log-probability when each head is ablated.
 
     Parameters
     ----------
     token : str, optional
         The token; by default, the most likely token.
-    known : AblationAnswer, optional
+    known : AblationResult, optional
         An earlier, incomplete result; only the heads missing from it are ablated.
     report : callable
         Called with the partial answer after each layer.
@@ -219,7 +224,10 @@ def ablation_changes(
     changes = np.full((len(layers), count), np.nan)
     if known is not None and known.changes.shape == changes.shape:
         changes = known.changes.copy()
-    word, several = model.token_text(number), max(1, MAX_BATCH_TOKENS // len(model.inputs(text)[1]))
+    word, several = (
+        model.token_text(number),
+        max(1, MAX_BATCH_TOKENS // len(model.encode_inputs(text)[1])),
+    )
     for row, layer in enumerate(layers):
         left = [(layer, head) for head in range(count) if np.isnan(changes[row, head])]
         for start in range(0, len(left), several):
@@ -227,6 +235,6 @@ def ablation_changes(
             part = left[start : start + several]
             after = model.ablated_log_probabilities(text, part, edits, cuts)[:, number]
             changes[row, [head for _, head in part]] = (after - before[number]).numpy()
-        report(AblationAnswer(word, layers, changes.copy()))
+        report(AblationResult(word, layers, changes.copy()))
     changes.flags.writeable = False
-    return AblationAnswer(word, layers, changes)
+    return AblationResult(word, layers, changes)

@@ -27,6 +27,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from visualizer.errors import InputError, system_error_reason
 from visualizer.format import format_size
+from visualizer.models.download_plan import DownloadPlan, RepositoryFile
 from visualizer.models.model_folder import (
     CONFIG_FILE,
     IMAGE_CONFIG_FILE,
@@ -34,11 +35,10 @@ from visualizer.models.model_folder import (
     TOKENIZER_CONFIG_FILE,
     WEIGHTS_FILE,
     check_no_custom_code,
-    size_limit,
+    file_size_limit,
 )
 from visualizer.models.model_path import COMMIT_PATTERN, REPOSITORY_PATTERN
-from visualizer.models.repository_download import DownloadPlan, RepositoryFile
-from visualizer.progress import no_progress
+from visualizer.progress import ignore_progress
 from visualizer.storage import atomic_file
 from visualizer.storage.file_lock import FileLock
 from visualizer.storage.program_folders import free_bytes
@@ -90,7 +90,7 @@ class HubResponse:
         self.status: int = begun.status
         self.headers: Message = begun.headers
 
-    def chunks(self) -> Iterator[bytes]:
+    def iterate_chunks(self) -> Iterator[bytes]:
         """Yield the bytes of the response, in order."""
         while (part := self._next_part()) and isinstance(part, bytes):
             yield part
@@ -151,11 +151,11 @@ RESERVED_BYTES = 2**28
 """Disk space, in bytes, that a download leaves free."""
 
 
-def look_up_repository(
+def plan_download(
     repository: str,
     cache: Path,
     environment: Mapping[str, str] = os.environ,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> DownloadPlan:
     """List a repository's files, and check that those missing from the cache fit on the disk.
 
@@ -173,7 +173,7 @@ def look_up_repository(
     name = repository.strip().removeprefix(f"{endpoint}/").rstrip("/")
     if not REPOSITORY_PATTERN.fullmatch(name) or "--" in name or ".." in name:
         raise _download_error("Enter a repository name in the form organization/name.")
-    with _explain_errors(name, endpoint):
+    with _explain_download_errors(name, endpoint):
         url = f"{endpoint}/api/models/{name}/revision/main?blobs=true"
         with _open_url(url, environment, partial(progress, 0, 0)) as answer:
             description = _read_file_list(answer)
@@ -214,7 +214,7 @@ def download_model(
     """
     endpoint = _hub_endpoint(environment)
     blobs = offer.folder / "blobs"
-    with _explain_errors(offer.repository, endpoint):
+    with _explain_download_errors(offer.repository, endpoint):
         blobs.mkdir(parents=True, exist_ok=True)
         lock = FileLock(offer.folder / "download.lock")
         try:
@@ -232,7 +232,7 @@ def download_model(
                 done += file.size
                 progress(done, offer.bytes)
             for file in offer.files:
-                _link_blob(offer.snapshot / file.name, blobs / file.blob)
+                _link_blob(offer.snapshot_folder / file.name, blobs / file.blob)
             refs = offer.folder / "refs"
             refs.mkdir(exist_ok=True)
             atomic_file.write_atomically(
@@ -240,7 +240,7 @@ def download_model(
             )
         finally:
             lock.release()
-    return offer.snapshot
+    return offer.snapshot_folder
 
 
 # ---------------------------------------------------------------- files of a repository
@@ -267,7 +267,9 @@ def _select_files(name: str, listing: Any) -> tuple[str, tuple[RepositoryFile, .
         raise _download_error(f"{name} is not a transformers model: it has no config.json.")
     small = (file for file in SMALL_FILES if file != INDEX_FILE or weights != [WEIGHTS_FILE])
     wanted = (*small, *TOKENIZER_FILES, *weights)
-    files = tuple(_parse_file(files_by_name[each]) for each in wanted if each in files_by_name)
+    files = tuple(
+        _parse_repository_file(files_by_name[each]) for each in wanted if each in files_by_name
+    )
     if not isinstance(commit, str) or not COMMIT_PATTERN.fullmatch(commit) or None in files:
         raise _download_error(damaged)
     return commit, tuple(file for file in files if file)
@@ -276,19 +278,19 @@ def _select_files(name: str, listing: Any) -> tuple[str, tuple[RepositoryFile, .
 def _read_file_list(answer: HubResponse) -> Any:
     """Return the list sent by the hub; None if it is too long."""
     text = bytearray()
-    for chunk in answer.chunks():
+    for chunk in answer.iterate_chunks():
         text += chunk
         if len(text) > MAX_LIST_BYTES:
             return None
     return json.loads(text)
 
 
-def _parse_file(listed: Mapping[str, Any]) -> RepositoryFile | None:
+def _parse_repository_file(listed: Mapping[str, Any]) -> RepositoryFile | None:
     """Return a file as described by the hub; None if the description is invalid."""
     name, large = listed["rfilename"], listed.get("lfs")
     of = large if isinstance(large, dict) else listed
     size, blob = of.get("size"), of.get("sha256") if isinstance(large, dict) else of.get("blobId")
-    limit = MAX_WEIGHTS_BYTES if name.endswith(".safetensors") else size_limit(name) or 0
+    limit = MAX_WEIGHTS_BYTES if name.endswith(".safetensors") else file_size_limit(name) or 0
     length = 64 if isinstance(large, dict) else 40
     if type(size) is not int or not 0 < size <= limit or not isinstance(blob, str):
         return None
@@ -355,7 +357,7 @@ def _download_file(
     environment: Mapping[str, str],
 ) -> None:
     """Download a file, resuming an earlier download."""
-    incomplete = SymlinkSafeFile.at(blobs / f"{file.blob}.incomplete")
+    incomplete = SymlinkSafeFile.from_path(blobs / f"{file.blob}.incomplete")
     with os.fdopen(incomplete.open_descriptor(os.O_RDWR | os.O_CREAT, 0o644), "r+b") as out:
         part = _PartialFile(out, file, report)
         if part.size < file.size:
@@ -379,7 +381,7 @@ class _PartialFile:
         if os.fstat(out.fileno()).st_size > file.size:
             self.clear()
         while chunk := out.read(CHUNK_BYTES):
-            self._count(chunk)
+            self._update_size_and_digest(chunk)
 
     def clear(self) -> None:
         """Remove the content."""
@@ -393,9 +395,9 @@ class _PartialFile:
             self.clear()
             raise _download_error(f"{self._file.name} is larger than expected. Download it again.")
         self._out.write(chunk)
-        self._count(chunk)
+        self._update_size_and_digest(chunk)
 
-    def _count(self, chunk: bytes) -> None:
+    def _update_size_and_digest(self, chunk: bytes) -> None:
         self.digest.update(chunk)
         self.size += len(chunk)
         self.report_size()
@@ -411,7 +413,7 @@ def _receive_file(part: _PartialFile, url: str, environment: Mapping[str, str]) 
         content_range = response.headers.get("Content-Range", "")
         if response.status != 206 or not content_range.startswith(f"bytes {part.size}-"):
             part.clear()
-        for chunk in response.chunks():
+        for chunk in response.iterate_chunks():
             part.append(chunk)
 
 
@@ -437,7 +439,7 @@ def _link_blob(link: Path, blob: Path) -> None:
 
 
 @contextmanager
-def _explain_errors(repository: str, endpoint: str) -> Iterator[None]:
+def _explain_download_errors(repository: str, endpoint: str) -> Iterator[None]:
     """Convert network and disk errors into an InputError with an explanation."""
     host = urlsplit(endpoint).hostname or endpoint
     try:

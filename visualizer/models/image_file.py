@@ -38,7 +38,7 @@ def has_image_suffix(path: Path) -> bool:
     return path.suffix.lower() in IMAGE_SUFFIXES
 
 
-def read_image_file(path: Path) -> ImageFile:
+def hash_image_file(path: Path) -> ImageFile:
     """Return the path and hash of an image file, after checking that it can be decoded.
 
     Raises
@@ -46,7 +46,7 @@ def read_image_file(path: Path) -> ImageFile:
     InputError
         With field ``image`` if the file cannot be read.
     """
-    content = _read_image(path)
+    content = _read_image_bytes(path)
     _decode_image(content, path.name)
     return ImageFile(str(path.absolute()), sha256(content).hexdigest())
 
@@ -64,13 +64,13 @@ def decode_image(path: Path, expected_hash: str = "") -> Image.Image:
     InputError
         With field ``image``.
     """
-    content = _read_image(path)
+    content = _read_image_bytes(path)
     if expected_hash and sha256(content).hexdigest() != expected_hash:
         raise InputError("image", IMAGE_CHANGED_ERROR.format(name=path.name))
     return _decode_image(content, path.name)
 
 
-def _read_image(path: Path) -> bytes:
+def _read_image_bytes(path: Path) -> bytes:
     try:
         with open_regular_file(path) as file:
             content = file.read(MAX_FILE_BYTES + 1)
@@ -78,7 +78,7 @@ def _read_image(path: Path) -> bytes:
         sentence = f"Image not found: “{path.name}” in {path.absolute().parent}."
         raise InputError("image", sentence) from error
     except (OSError, MemoryError) as error:
-        raise _unreadable_error(path.name, error) from error
+        raise _unreadable_image_error(path.name, error) from error
     if len(content) > MAX_FILE_BYTES:
         sentence = f"“{path.name}” is too large. The limit is {MAX_FILE_BYTES // 2**20} MiB."
         raise InputError("image", sentence)
@@ -93,15 +93,15 @@ def _decode_image(content: bytes, name: str) -> Image.Image:
             # Everything that Pillow warns about is rejected below or is irrelevant.
             warnings.simplefilter("ignore")
             with Image.open(io.BytesIO(content), formats=IMAGE_FORMATS) as image:
-                _check_size(*image.size, name)
+                _check_image_size(*image.size, name)
                 return ImageOps.exif_transpose(image).convert("RGB")
     except InputError:
         raise
     except Exception as error:  # decoders raise many kinds of errors for damaged files
-        raise _unreadable_error(name, error) from error
+        raise _unreadable_image_error(name, error) from error
 
 
-def _check_size(width: int, height: int, name: str) -> None:
+def _check_image_size(width: int, height: int, name: str) -> None:
     size = f"“{name}” has {width:,} × {height:,} pixels"
     if width * height > MAX_PIXELS:
         raise InputError(
@@ -114,7 +114,7 @@ def _check_size(width: int, height: int, name: str) -> None:
         raise InputError("image", sentence)
 
 
-def _unreadable_error(name: str, error: Exception) -> InputError:
+def _unreadable_image_error(name: str, error: Exception) -> InputError:
     reason = f": {system_error_reason(error)}" if isinstance(error, OSError) and error.errno else ""
     kinds = ", ".join(IMAGE_FORMATS)
     return InputError(

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from msgspec import Struct
 
-from visualizer.attention.cached_tensor import float64_on_cpu
+from visualizer.attention.cached_tensor import to_float64_on_cpu
 from visualizer.attention.captured_attention import ImagePatches
 from visualizer.errors import InputError
 from visualizer.models.image_file import decode_image
@@ -76,7 +76,7 @@ def prepare_image(
     rows, columns = (pixels.shape[-2] // high, pixels.shape[-1] // wide) if high else (0, 0)
     places = [f"row {at + 1}, column {to + 1}" for at in range(rows) for to in range(columns)]
     names = (*special, *places)
-    seen = _visible_image(image, processor, pixels) if places else None
+    seen = _unnormalized_image(image, processor, pixels) if places else None
     patches = None
     if seen is not None:
         # The model ignores pixels after the last whole patch.
@@ -99,7 +99,7 @@ def _preprocess_image(image: Image.Image, processor: Any, name: str) -> Tensor:
     return pixels
 
 
-def _visible_image(image: Image.Image, processor: Any, pixels: Tensor) -> np.ndarray | None:
+def _unnormalized_image(image: Image.Image, processor: Any, pixels: Tensor) -> np.ndarray | None:
     """Return the cropped and resized image without normalization, [row, column, colour].
 
     Returns None if the processor cannot prepare the image in this way.
@@ -111,7 +111,7 @@ def _visible_image(image: Image.Image, processor: Any, pixels: Tensor) -> np.nda
         return None
     if not isinstance(seen, torch.Tensor) or seen.shape != pixels.shape or seen.shape[1] != 3:
         return None
-    whole = float64_on_cpu(seen[0]).round().clamp(0, 255).to(torch.uint8)
+    whole = to_float64_on_cpu(seen[0]).round().clamp(0, 255).to(torch.uint8)
     return np.ascontiguousarray(whole.permute(1, 2, 0).numpy())
 
 

@@ -76,7 +76,7 @@ def is_lab_model(path: Path) -> bool:
     if path.is_dir():
         return RunFolder(path).metadata_file.exists()
     return path.suffix.lower() == WEIGHTS_SUFFIX and bool(
-        _read_metadata(path).keys() & {WEIGHTS, CHECKPOINT}
+        _read_file_metadata(path).keys() & {WEIGHTS, CHECKPOINT}
     )
 
 
@@ -90,7 +90,7 @@ def find_lab_model(path: Path) -> LabModelFiles:
         heads.
     """
     try:
-        found = _find_in_folder(path) if path.is_dir() else _find_in_file(path)
+        found = _find_in_run_folder(path) if path.is_dir() else _find_in_weights_file(path)
     except InputError as refused:
         raise InputError("model", refused.sentence) from refused
     settings = found.metadata.settings
@@ -106,18 +106,20 @@ def find_lab_model(path: Path) -> LabModelFiles:
     return found
 
 
-def _find_in_folder(path: Path) -> LabModelFiles:
+def _find_in_run_folder(path: Path) -> LabModelFiles:
     folder = RunFolder(path)
-    metadata, snapshots = folder.read_metadata(), folder.snapshots()
+    metadata, snapshots = folder.read_metadata(), folder.snapshot_steps()
     if folder.checkpoint_file.exists():
         return LabModelFiles(path, metadata, folder.checkpoint_file, is_checkpoint=True)
     if snapshots:
-        return LabModelFiles(path, metadata, folder.snapshot(snapshots[-1]), is_checkpoint=False)
+        return LabModelFiles(
+            path, metadata, folder.snapshot_file(snapshots[-1]), is_checkpoint=False
+        )
     raise InputError("folder", f"The training run in {path} has not saved any weights yet.")
 
 
-def _find_in_file(path: Path) -> LabModelFiles:
-    header, damaged = _read_metadata(path), f"“{path.name}” is damaged"
+def _find_in_weights_file(path: Path) -> LabModelFiles:
+    header, damaged = _read_file_metadata(path), f"“{path.name}” is damaged"
     is_checkpoint = CHECKPOINT in header
     try:
         found = json.loads(header[CHECKPOINT if is_checkpoint else WEIGHTS])
@@ -126,13 +128,13 @@ def _find_in_file(path: Path) -> LabModelFiles:
         raise InputError("model", f"{damaged}: its run {error}") from error
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise InputError("model", f"{damaged}, or was not saved by the language lab.") from error
-    return LabModelFiles(path, metadata, SymlinkSafeFile.at(path), is_checkpoint)
+    return LabModelFiles(path, metadata, SymlinkSafeFile.from_path(path), is_checkpoint)
 
 
-def _read_metadata(path: Path) -> dict[str, str]:
+def _read_file_metadata(path: Path) -> dict[str, str]:
     """Return the metadata of a ``.safetensors`` file; empty if it cannot be read."""
     try:
-        with SymlinkSafeFile.at(path).open(MAX_CHECKPOINT_BYTES) as file:
+        with SymlinkSafeFile.from_path(path).open(MAX_CHECKPOINT_BYTES) as file:
             length = int.from_bytes(file.read(8), "little")
             header = json.loads(file.read(length)) if length <= MAX_HEADER_BYTES else {}
         found = header["__metadata__"]

@@ -29,7 +29,7 @@ from visualizer.language.run_folder import metadata_to_json
 from visualizer.language.training_settings import FEED_FORWARD_MODELS, ModelKind
 from visualizer.models.lab_model_files import find_lab_model
 from visualizer.models.model_folder import ModelFolder, compute_fingerprint
-from visualizer.models.model_tokenizer import EncodedText, missing_template_error
+from visualizer.models.model_tokenizer import EncodedText, missing_chat_template_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,7 +49,7 @@ class LabConfig(PretrainedConfig):  # type: ignore[misc]
     has_final_norm = True
 
 
-def create_config(model: LanguageModel) -> LabConfig:
+def create_lab_config(model: LanguageModel) -> LabConfig:
     """Return the config of a model with heads."""
     settings = model.settings
     feeds = settings.model in FEED_FORWARD_MODELS
@@ -183,7 +183,7 @@ class LabForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
         before = 0 if past_key_values is None else past_key_values.get_seq_length()
         places = torch.arange(before, before + input_ids.shape[-1], device=input_ids.device)
         stream = self.embedding(input_ids) + self.position(places[None])
-        mask = _create_mask(places, attention_mask, stream.dtype)
+        mask = _create_attention_mask(places, attention_mask, stream.dtype)
         for layer in self.layers:
             stream = layer(stream, mask, past_key_values if use_cache else None)
         stream = self.norm(stream[:, -logits_to_keep:])
@@ -191,7 +191,9 @@ class LabForCausalLM(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
         return CausalLMOutputWithPast(logits=self.projection(stream), past_key_values=cache)
 
 
-def _create_mask(places: Tensor, attention_mask: Tensor | None, dtype: torch.dtype) -> Tensor:
+def _create_attention_mask(
+    places: Tensor, attention_mask: Tensor | None, dtype: torch.dtype
+) -> Tensor:
     """Return the mask that is added to scores, [batch or 1, 1, query, key]."""
     keys = torch.arange(int(places[-1]) + 1, device=places.device)
     allowed = (keys <= places[:, None])[None, None]  # 1 1 query key
@@ -205,7 +207,7 @@ def _create_mask(places: Tensor, attention_mask: Tensor | None, dtype: torch.dty
 
 def create_lab_transformer(model: LanguageModel) -> LabForCausalLM:
     """Return a transformers model equal to a lab model with heads."""
-    transformer = LabForCausalLM(create_config(model))
+    transformer = LabForCausalLM(create_lab_config(model))
     # The lab's modules have a mask buffer in addition to their parameters.
     transformer.load_state_dict({name: each.detach() for name, each in model.named_parameters()})
     return transformer
@@ -225,9 +227,9 @@ class LabTokenizer:
         self, text: str, second: str | None = None, *, has_special: bool = True
     ) -> EncodedText:
         """Tokenize a text; unknown tokens raise an `InputError` with field ``text``."""
-        words, numbers = self.vocabulary.tokenize(text)
+        words, numbers = self.vocabulary.tokenize_and_encode(text)
         if second is not None:
-            more, others = self.vocabulary.tokenize(second)
+            more, others = self.vocabulary.tokenize_and_encode(second)
             words, numbers = (*words, *more), np.concatenate([numbers, others])
         count = len(words)
         given = {"input_ids": numbers.tolist(), "attention_mask": [1] * count}
@@ -243,7 +245,7 @@ class LabTokenizer:
 
     def format_user_message(self, text: str, name: str) -> str:
         """Reject the text: lab models have no chat template."""
-        raise missing_template_error(name)
+        raise missing_chat_template_error(name)
 
 
 def read_lab_model(path: Path) -> tuple[ModelFolder, Any, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.attention.model_reading import AttentionKind
+from visualizer.attention.model_forward_pass import AttentionKind
 from visualizer.attention.roles import Role
 from visualizer.errors import InputError
 
@@ -20,20 +20,20 @@ HEAD_MEASURES = (
 """Names of the head measures, as in `HeadMeasures`."""
 
 
-def part_names(runs: Iterable[LayerGroupRun]) -> tuple[str, ...]:
+def attention_part_names(runs: Iterable[LayerGroupRun]) -> tuple[str, ...]:
     """Return the name of each kind of attention; all layers of a kind have the same name."""
     return tuple(dict.fromkeys(each.group.name for each in runs))
 
 
-def describe_parts(runs: Iterable[LayerGroupRun]) -> tuple[tuple[str, str], ...]:
-    """Return the kinds of attention in the order of `part_names`, each with its display name."""
+def attention_part_titles(runs: Iterable[LayerGroupRun]) -> tuple[tuple[str, str], ...]:
+    """Return the kinds of attention, each with its display name, as in `attention_part_names`."""
     first = {each.group.name: each for each in reversed([*runs])}
-    words = {name: _part_title(each) for name, each in reversed(first.items())}
+    words = {name: _attention_part_title(each) for name, each in reversed(first.items())}
     are_apart = len({*words.values()}) == len(words)
     return tuple((name, title if are_apart else name) for name, title in words.items())
 
 
-def _part_title(run: LayerGroupRun) -> str:
+def _attention_part_title(run: LayerGroupRun) -> str:
     if run.group.is_cross:
         return AttentionKind.CROSS
     of_decoder = is_decoder_part(run.group.name)
@@ -45,12 +45,12 @@ def is_decoder_part(part: str) -> bool:
     return any(step.startswith("decoder") for step in part.split("."))
 
 
-def find_part_runs(runs: Sequence[LayerGroupRun], name: str) -> tuple[LayerGroupRun, ...]:
+def find_runs_of_part(runs: Sequence[LayerGroupRun], name: str) -> tuple[LayerGroupRun, ...]:
     """Return the runs of a part, given its name, a component of its name or a unique substring.
 
     Raise an `InputError` with field ``part`` unless exactly one part matches.
     """
-    names = part_names(runs)
+    names = attention_part_names(runs)
     matching = {name} if name in names else {each for each in names if name in each.split(".")}
     matching = matching or {each for each in names if name in each}
     if len(matching) != 1:
@@ -59,9 +59,9 @@ def find_part_runs(runs: Sequence[LayerGroupRun], name: str) -> tuple[LayerGroup
     return tuple(each for each in runs if each.group.name in matching)
 
 
-def runs_of_single_part(runs: Sequence[LayerGroupRun]) -> tuple[LayerGroupRun, ...]:
+def require_single_part(runs: Sequence[LayerGroupRun]) -> tuple[LayerGroupRun, ...]:
     """Return the runs; raise an `InputError` with field ``part`` if they have several parts."""
-    names = part_names(runs)
+    names = attention_part_names(runs)
     if len(names) > 1:
         sentence = f"The model has several kinds of attention. Select one of {', '.join(names)}."
         raise InputError("part", sentence)
@@ -81,12 +81,12 @@ def find_layer_run(runs: Iterable[LayerGroupRun], layer: int) -> tuple[LayerGrou
     return None
 
 
-def list_head_rows(runs: Iterable[LayerGroupRun]) -> list[dict[str, float]]:
+def list_head_measure_rows(runs: Iterable[LayerGroupRun]) -> list[dict[str, float]]:
     """Return one row per head: its layer and head numbers, from 0, and its `HEAD_MEASURES`."""
     rows = []
     for each in runs:
         run = each.run
-        texts = () if each.group.is_cross else run.compared_texts
+        texts = () if each.group.is_cross else run.key_texts
         measures = run.trace.head_measures(Role.WEIGHTS, texts)
         for at, layer in enumerate(each.group.layers):
             for head in range(run.trace.spec.heads):

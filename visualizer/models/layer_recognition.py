@@ -32,28 +32,28 @@ from visualizer.attention.roles import Role
 from visualizer.models.attention_recognition import (
     KEPT_SHARE_KEY,
     AttentionRecognizer,
-    rotation_angles,
+    rotation_cosines_and_sines,
 )
 from visualizer.models.feed_forward_recognition import FeedForwardRecognizer
 from visualizer.models.layer_recorder import layer_path
+from visualizer.models.layer_stage_builder import (
+    ROTARY_KEY,
+    LayerStageBuilder,
+    is_norm,
+    own_weights,
+    recognize_norm,
+)
 from visualizer.models.layer_values import (
     LayerRecording,
     RoutedExperts,
     StageReader,
-    are_equal,
-    find_factor,
-    find_table_rows,
-    text_vectors,
+    are_tensors_equal,
+    find_embedding_rows,
+    find_scale_factor,
     total_key_weight,
+    vectors_without_batch_axis,
 )
 from visualizer.models.recognition_errors import StepMismatchError
-from visualizer.models.recorded_layer import (
-    ROTARY_KEY,
-    RecordedLayer,
-    is_norm,
-    own_weights,
-    recognized_norm,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -100,7 +100,7 @@ d_head] or [layer, token, column], on the CPU; how they are computed; and the pa
 including the angles of rotary embeddings."""
 
 
-def infer_layers(
+def recognize_layers(
     model: nn.Module,
     calls: Sequence[AttentionCall],
     layers: Sequence[int],
@@ -116,7 +116,7 @@ def infer_layers(
         One attention call per layer, all for one text, and the layers' numbers in the model.
     """
     recorded = [_recognize_layer(model, call, module_calls) for call in calls]
-    _fill_missing_steps(recorded)
+    _add_identity_stages(recorded)
     first = recorded[0].tensors
     names = [
         name
@@ -143,7 +143,7 @@ def infer_layers(
 
 def _recognize_layer(
     model: nn.Module, call: AttentionCall, module_calls: Mapping[str, ModuleCall]
-) -> RecordedLayer:
+) -> LayerStageBuilder:
     """Recognize the steps of a layer, or of its parent if its parts are numbered, as in T5."""
     layer = _trace_layer(model, call, module_calls, layer_path(call.module))
     outer = layer_path(layer.path)
@@ -153,7 +153,7 @@ def _recognize_layer(
     return whole if whole.is_output_known else layer
 
 
-def infer_text_layers(
+def collect_text_stages(
     known: RecognizedLayers,
     calls: Sequence[AttentionCall],
     layers: Sequence[int],
@@ -173,11 +173,11 @@ def infer_text_layers(
     StepMismatchError
         If the model computed something else for this text.
     """
-    tensors = _collect_values(known, [LayerRecording(call, module_calls) for call in calls])
-    return tensors, *infer_text_steps(known, calls, layers, module_calls, edits)
+    tensors = _collect_stage_values(known, [LayerRecording(call, module_calls) for call in calls])
+    return tensors, *collect_text_steps(known, calls, layers, module_calls, edits)
 
 
-def infer_text_steps(
+def collect_text_steps(
     known: RecognizedLayers,
     calls: Sequence[AttentionCall],
     layers: Sequence[int],
@@ -187,7 +187,7 @@ def infer_text_steps(
     """Return the steps that compute the stages, and their parameters, as in `LayerStages`.
 
     Only the token ids, the rotary angles and the sizes of vectors are read from the recorded
-    passes. The parameters are those of `infer_text_layers`.
+    passes. The parameters are those of `collect_text_stages`.
     """
     steps, weights = {**known.steps}, {**known.weights}
     stream = steps[Role.RESIDUAL].step
@@ -210,7 +210,7 @@ def infer_text_steps(
     for rotary in kinds:
         if any(call.module not in module_calls for call in calls):
             raise StepMismatchError
-        turns = _angles_by_layer([module_calls[call.module] for call in calls], rotary)
+        turns = _rotations_by_layer([module_calls[call.module] for call in calls], rotary)
         for at_, kind in enumerate(("cos", "sin")):
             weights[f"{ROTARY_KEY}.{kind}"] = torch.stack([turn[at_] for turn in turns])
     if any(isinstance(each.step, LateSink) for each in steps.values()):
@@ -221,7 +221,9 @@ def infer_text_steps(
     return steps, weights
 
 
-def _collect_values(known: RecognizedLayers, passes: list[LayerRecording]) -> dict[str, Tensor]:
+def _collect_stage_values(
+    known: RecognizedLayers, passes: list[LayerRecording]
+) -> dict[str, Tensor]:
     """Collect the values of all stages; raise `StepMismatchError` if shapes differ by layer."""
     each = [collect_layer_values(known, place, one) for place, one in enumerate(passes)]
     try:
@@ -258,7 +260,7 @@ def _find_embedded_rows(
     tables = []
     for path, _ in embedded.tables:
         rows = (
-            find_table_rows(known.weights[f"{path}.weight"], module_calls[path])
+            find_embedding_rows(known.weights[f"{path}.weight"], module_calls[path])
             if path in module_calls
             else None
         )
@@ -278,18 +280,21 @@ def _compute_expert_outputs(
             step = (each.by_layer[layer] if each.by_layer else each).step
             if isinstance(step, ExpertMixture):
                 try:
-                    outputs |= known.experts[step.modules[layer]].compute_for_text(module_calls)
+                    outputs |= known.experts[step.modules[layer]].compute_expert_outputs(
+                        module_calls
+                    )
                 except (AssertionError, KeyError) as error:
                     raise StepMismatchError from error
     return outputs
 
 
-def _angles_by_layer(
+def _rotations_by_layer(
     module_calls: list[ModuleCall], step: RotaryPosition
 ) -> list[tuple[Tensor, Tensor]]:
     """Return the cosines and sines of each layer; layers without rotation have angle 0."""
     angles = [
-        None if each.rotation is None else rotation_angles(each, step) for each in module_calls
+        None if each.rotation is None else rotation_cosines_and_sines(each, step)
+        for each in module_calls
     ]
     cosines = next((turn[0] for turn in angles if turn), None)
     if cosines is None:
@@ -298,7 +303,7 @@ def _angles_by_layer(
     return [turn or none for turn in angles]
 
 
-def _fill_missing_steps(found: list[RecordedLayer]) -> None:
+def _add_identity_stages(found: list[LayerStageBuilder]) -> None:
     """Add identity stages to layers that lack a step which other layers have.
 
     Some layers have no positional encoding, and the first layer of some models has no norm. In
@@ -324,7 +329,7 @@ def _fill_missing_steps(found: list[RecordedLayer]) -> None:
 
 def _merge_layer_steps(found: list[LayerStageSpec], names: list[str]) -> LayerStageSpec:
     """Return the common step of all layers, or one step per layer if they differ."""
-    known = [_with_known_sources(one, names) for one in found]
+    known = [_step_if_sources_known(one, names) for one in found]
     plain = [_without_modules(one) for one in known]
     turns = {one.step for one in known if isinstance(one.step, RotaryPosition) and one.step.pairs}
     if len(turns) > 1:  # a trace contains the angles of only one rotation
@@ -339,7 +344,7 @@ def _merge_layer_steps(found: list[LayerStageSpec], names: list[str]) -> LayerSt
     return replace(common, by_layer=tuple(_repeat_module_path(one, len(known)) for one in known))
 
 
-def _with_known_sources(found: LayerStageSpec, names: list[str]) -> LayerStageSpec:
+def _step_if_sources_known(found: LayerStageSpec, names: list[str]) -> LayerStageSpec:
     """Return the step if all its inputs are known; otherwise, an unknown step."""
     is_known = found.step is not None and {*found.reads} <= {*names, Role.CONTEXT}
     return found if is_known else LayerStageSpec()
@@ -378,14 +383,14 @@ def _find_stream_sources(
     before: list[int | None] = [None]
     for (last, this), (one, other) in zip(pairwise(layers), pairwise(passes), strict=True):
         is_next = this == last + 1 and "result" in one.tensors
-        is_same = is_next and are_equal(one.tensors["result"], other.tensors[Role.RESIDUAL])
+        is_same = is_next and are_tensors_equal(one.tensors["result"], other.tensors[Role.RESIDUAL])
         before.append(len(before) - 1 if is_same else None)
     first = passes[0].tensors[Role.RESIDUAL].cpu()
-    embedded = _find_embedding(model, module_calls, first) if layers[0] == 0 else None
+    embedded = _find_embedding_rows(model, module_calls, first) if layers[0] == 0 else None
     return ResidualStream(tuple(before), embedded)
 
 
-def _find_embedding(
+def _find_embedding_rows(
     model: nn.Module, module_calls: Mapping[str, ModuleCall], stream: Tensor
 ) -> EmbeddedTokens | None:
     """Find the embedding rows that add up to the input of the first layer.
@@ -395,7 +400,7 @@ def _find_embedding(
     tables = []
     for path, each in module_calls.items():
         module = model.get_submodule(path)
-        if isinstance(module, nn.Embedding) and (rows := find_table_rows(module.weight, each)):
+        if isinstance(module, nn.Embedding) and (rows := find_embedding_rows(module.weight, each)):
             numbers = module.weight.detach()[[*rows]].cpu()
             if numbers.shape == stream.shape:
                 tables.append((path, rows, numbers))
@@ -403,20 +408,20 @@ def _find_embedding(
         (path, given.cpu())
         for path, each in module_calls.items()
         if is_norm(model.get_submodule(path))
-        and (given := text_vectors(each.given)) is not None
-        and (normed := text_vectors(each.result)) is not None
-        and are_equal(normed.cpu(), stream)
+        and (given := vectors_without_batch_axis(each.given)) is not None
+        and (normed := vectors_without_batch_axis(each.result)) is not None
+        and are_tensors_equal(normed.cpu(), stream)
     ]
     for count in range(1, MAX_EMBEDDINGS + 1):
         for chosen in combinations(tables, count):
             whole = torch.stack([numbers for *_, numbers in chosen]).sum(0)
             named = tuple((path, rows) for path, rows, _ in chosen)
-            factor = find_factor(whole, stream)
+            factor = find_scale_factor(whole, stream)
             if factor is not None:
                 return EmbeddedTokens(named, factor)
             for path, given in norms:
-                factor = find_factor(whole, given)
-                step = recognized_norm(model.get_submodule(path), path, given, stream)
+                factor = find_scale_factor(whole, given)
+                step = recognize_norm(model.get_submodule(path), path, given, stream)
                 if factor is not None and step:
                     return EmbeddedTokens(named, factor, step)
     return None
@@ -424,33 +429,36 @@ def _find_embedding(
 
 def _trace_layer(
     model: nn.Module, call: AttentionCall, module_calls: Mapping[str, ModuleCall], path: str
-) -> RecordedLayer:
+) -> LayerStageBuilder:
     """Trace the computation through a layer as far as it is recognized."""
-    layer = RecordedLayer(model, call, module_calls, path)
+    layer = LayerStageBuilder(model, call, module_calls, path)
     if layer.whole_pass is None or call.queries is None or call.context is None:
         return layer
-    stream, result = text_vectors(layer.whole_pass.given), text_vectors(layer.whole_pass.result)
+    stream, result = (
+        vectors_without_batch_axis(layer.whole_pass.given),
+        vectors_without_batch_axis(layer.whole_pass.result),
+    )
     if stream is None or result is None or stream.shape != result.shape:
         return layer
     if stream.dtype not in SUPPORTED_DTYPES:
         return layer
     attention = AttentionRecognizer(layer)
-    entered = attention.find_input(stream)
+    entered = attention.find_projection_input(stream)
     if entered is None:
         layer.tensors.clear()
         return layer
     attention.find_projections(entered)
-    written = attention.find_output(entered, result)
+    written = attention.find_head_combination(entered, result)
     if written is None:
         layer.add_result(None)
     elif _ends_after_attention(layer, stream + layer.tensors[written], result):
         layer.add_result(ResidualAddition(), Role.RESIDUAL, written)
     else:
-        FeedForwardRecognizer(layer).follow(written, result)
+        FeedForwardRecognizer(layer).trace_after_attention(written, result)
     return layer
 
 
-def _ends_after_attention(layer: RecordedLayer, attended: Tensor, result: Tensor) -> bool:
+def _ends_after_attention(layer: LayerStageBuilder, attended: Tensor, result: Tensor) -> bool:
     """Return whether the result is the stream after attention, without a feed-forward block.
 
     In T5, each part of a layer is a separate module, and the feed-forward block is in another one.

@@ -42,7 +42,7 @@ class ModuleCall(Struct, frozen=True, eq=False):
     routing: tuple[Tensor, Tensor] | None = None
 
 
-class LayerInput(Struct, frozen=True, eq=False):
+class LayerArguments(Struct, frozen=True, eq=False):
     """The arguments with which a layer was called."""
 
     given: tuple[Any, ...]
@@ -52,20 +52,20 @@ class LayerInput(Struct, frozen=True, eq=False):
 @contextmanager
 def record_layer_inputs(
     model: nn.Module, layers: Collection[str]
-) -> Iterator[tuple[dict[str, ModuleCall], dict[str, LayerInput]]]:
+) -> Iterator[tuple[dict[str, ModuleCall], dict[str, LayerArguments]]]:
     """Record the arguments of the given layers, and the shapes of all vectors.
 
     Yields
     ------
-    dict of ModuleCall and dict of LayerInput
+    dict of ModuleCall and dict of LayerArguments
         The calls of all modules as in `record_module_calls`, but with vectors on the device
         ``meta``, which have shapes and no values; and the uncopied arguments of the layers. Both
         are keyed by path.
     """
-    inputs: dict[str, LayerInput] = {}
+    inputs: dict[str, LayerArguments] = {}
 
     def record(path: str, layer: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
-        inputs[path] = LayerInput(given, named)
+        inputs[path] = LayerArguments(given, named)
 
     with ExitStack() as hooks:
         for path in layers:
@@ -106,10 +106,12 @@ def record_module_calls(
         if isinstance(given, torch.Tensor) and isinstance(first, torch.Tensor):
             every = (*inputs, *named.values())
             is_whole = not sizes_only or isinstance(module, nn.Embedding)
-            both = (given, first) if is_whole else (_without_values(given), _without_values(first))
+            both = (given, first) if is_whole else (_to_meta_tensor(given), _to_meta_tensor(first))
             each = infer_or_none(
                 f"the inputs of {name}",
-                lambda: ModuleCall(*both, _find_rotation(every), _find_routing(every)),
+                lambda: ModuleCall(
+                    *both, _find_cosines_and_sines(every), _find_expert_routing(every)
+                ),
             )
             module_calls[name] = each or ModuleCall(*both)
 
@@ -132,11 +134,11 @@ def first_output(result: Any) -> Any:
     return result[0] if isinstance(result, tuple) and result else result
 
 
-def _without_values(numbers: Tensor) -> Tensor:
+def _to_meta_tensor(numbers: Tensor) -> Tensor:
     return numbers.to("meta") if numbers.is_floating_point() else numbers
 
 
-def _find_routing(given: tuple[Any, ...]) -> tuple[Tensor, Tensor] | None:
+def _find_expert_routing(given: tuple[Any, ...]) -> tuple[Tensor, Tensor] | None:
     """Return the ids of experts and their weights among a module's inputs."""
     if len(given) != 3 or not all(isinstance(one, torch.Tensor) for one in given):
         return None
@@ -146,7 +148,7 @@ def _find_routing(given: tuple[Any, ...]) -> tuple[Tensor, Tensor] | None:
     return (numbers, weights) if is_routing and kinds == (False, True) else None
 
 
-def _find_rotation(given: tuple[Any, ...]) -> tuple[Tensor, Tensor] | None:
+def _find_cosines_and_sines(given: tuple[Any, ...]) -> tuple[Tensor, Tensor] | None:
     """Return cosines and sines among a module's inputs."""
     for one in given:
         if isinstance(one, torch.Tensor) and one.is_complex() and one.ndim == 3:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from msgspec import Struct, field
 
-from visualizer.attention.cached_tensor import float64_on_cpu
+from visualizer.attention.cached_tensor import to_float64_on_cpu
 from visualizer.attention.stage_computation import repeat_for_heads
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class LayerRecording(Struct, eq=False):
     def module_vectors(self, path: str, *, is_input: bool) -> Tensor:
         """Return the input or the result of a module, [token, column]."""
         each = self.module_calls[path]
-        found = text_vectors(each.given if is_input else each.result)
+        found = vectors_without_batch_axis(each.given if is_input else each.result)
         assert found is not None
         return found
 
@@ -52,7 +52,7 @@ StageReader = Callable[[LayerRecording], "Tensor"]
 """Returns the values of a stage in a forward pass."""
 
 
-def text_vectors(numbers: Tensor) -> Tensor | None:
+def vectors_without_batch_axis(numbers: Tensor) -> Tensor | None:
     """Return one text's vectors without a batch axis, [token, column]; None for other tensors."""
     if numbers.ndim == 4 and numbers.shape[1] == 1:  # of a single head
         numbers = numbers[:, 0]
@@ -61,7 +61,7 @@ def text_vectors(numbers: Tensor) -> Tensor | None:
     return numbers[0].detach() if numbers.ndim == 3 else numbers.detach()
 
 
-def are_equal(one: Tensor | None, other: Tensor | None) -> bool:
+def are_tensors_equal(one: Tensor | None, other: Tensor | None) -> bool:
     """Return whether both tensors exist and have the same values."""
     if one is None or other is None or one.shape != other.shape:
         return False
@@ -69,7 +69,7 @@ def are_equal(one: Tensor | None, other: Tensor | None) -> bool:
     return is_one or torch.equal(one, other)
 
 
-def are_close(made: Tensor, wanted: Tensor, within: float = VALUE_TOLERANCE) -> bool:
+def are_tensors_close(made: Tensor, wanted: Tensor, within: float = VALUE_TOLERANCE) -> bool:
     """Return whether the shapes are equal and the values differ by at most the tolerance.
 
     The tolerance is relative to the largest absolute value in ``wanted``.
@@ -84,23 +84,23 @@ def modules_with_input(
 ) -> Iterator[tuple[str, Tensor]]:
     """Yield the path and the result of each module that has the given input."""
     for path, each in module_calls.items():
-        result = text_vectors(each.result)
-        if result is not None and are_equal(text_vectors(each.given), stream):
+        result = vectors_without_batch_axis(each.result)
+        if result is not None and are_tensors_equal(vectors_without_batch_axis(each.given), stream):
             yield path, result
 
 
-def find_table_rows(table: Tensor, each: ModuleCall) -> tuple[int, ...] | None:
+def find_embedding_rows(table: Tensor, each: ModuleCall) -> tuple[int, ...] | None:
     """Return each token's row in the table of an embedding; None if the rows are unknown.
 
     The input of an embedding is not always the row indices: BART's position embedding receives the
     token ids, and OPT's receives a mask. The rows are consecutive in these cases.
     """
-    result = text_vectors(each.result)
+    result = vectors_without_batch_axis(each.result)
     if result is None or result.shape[-1] != table.shape[-1] or each.given.is_floating_point():
         return None
     given = each.given.reshape(-1)
     is_within = len(given) == len(result) and 0 <= int(given.min()) <= int(given.max()) < len(table)
-    if is_within and find_factor(table[given], result) is not None:
+    if is_within and find_scale_factor(table[given], result) is not None:
         return tuple(given.tolist())
     column = result[0].abs().argmax()
     for start in (table[:, column] == result[0, column]).nonzero().flatten().tolist():
@@ -110,11 +110,11 @@ def find_table_rows(table: Tensor, each: ModuleCall) -> tuple[int, ...] | None:
     return tuple(given.tolist()) if is_within else None
 
 
-def find_factor(whole: Tensor, product: Tensor) -> float | None:
+def find_scale_factor(whole: Tensor, product: Tensor) -> float | None:
     """Return the factor by which ``whole`` is multiplied in ``product``; None if there is none."""
     if torch.equal(whole, product):
         return 1.0
-    known, wanted = float64_on_cpu(whole), float64_on_cpu(product)
+    known, wanted = to_float64_on_cpu(whole), to_float64_on_cpu(product)
     largest = known.abs().argmax()
     ratio = wanted.flatten()[largest] / known.flatten()[largest]
     errors = (known * ratio - wanted).abs()
@@ -132,12 +132,12 @@ def head_vectors(numbers: Tensor, heads: int, width: int) -> Tensor | None:
     return None
 
 
-def input_reader(path: str) -> StageReader:
+def module_input_reader(path: str) -> StageReader:
     """Return a reader of the input of a module."""
     return lambda at: at.module_vectors(path, is_input=True)
 
 
-def output_reader(path: str) -> StageReader:
+def module_output_reader(path: str) -> StageReader:
     """Return a reader of the result of a module."""
     return lambda at: at.module_vectors(path, is_input=False)
 
@@ -196,10 +196,10 @@ def dot_product_reader(name: str, shared: Sequence[int]) -> StageReader:
 def gated_context_reader(path: str, first: Sequence[int], width: int) -> StageReader:
     """Return a reader of context vectors that are multiplied by the sigmoid of some columns."""
     gates_of = heads_reader(path, first, width)
-    return lambda at: gates_of(at).sigmoid() * unedited_context(at)
+    return lambda at: gates_of(at).sigmoid() * unedited_context_vectors(at)
 
 
-def unedited_context(at: LayerRecording) -> Tensor:
+def unedited_context_vectors(at: LayerRecording) -> Tensor:
     """Return the weighted sum of the values, before edits."""
     values = at.call.values
     assert values is not None
@@ -213,33 +213,37 @@ def total_key_weight(at: LayerRecording) -> Tensor:
     assert call.queries is not None
     assert call.keys is not None
     keys = repeat_for_heads(call.keys[0], call.weights.shape[1])
-    scores = float64_on_cpu(call.queries[0]) @ float64_on_cpu(keys).transpose(-1, -2) * call.scaling
+    scores = (
+        to_float64_on_cpu(call.queries[0])
+        @ to_float64_on_cpu(keys).transpose(-1, -2)
+        * call.scaling
+    )
     if call.mask is not None and call.mask.is_floating_point():
-        scores = scores + float64_on_cpu(call.mask[0])
+        scores = scores + to_float64_on_cpu(call.mask[0])
     is_masked = call.read_weights()[0] == 0  # or a cut edge
     scores = scores.masked_fill(is_masked.cpu(), -torch.inf)
-    sinks: Tensor = float64_on_cpu(call.arguments["s_aux"].flatten())
+    sinks: Tensor = to_float64_on_cpu(call.arguments["s_aux"].flatten())
     kept = (scores.logsumexp(-1) - sinks[:, None]).sigmoid()
     return kept.to(call.queries.dtype).to(call.queries.device)
 
 
-def context_with_sinks(at: LayerRecording) -> Tensor:
+def sink_scaled_context(at: LayerRecording) -> Tensor:
     """Return the context vectors multiplied by `total_key_weight`, before edits."""
-    return total_key_weight(at)[..., None] * unedited_context(at)
+    return total_key_weight(at)[..., None] * unedited_context_vectors(at)
 
 
-def concatenated_heads(at: LayerRecording) -> Tensor:
+def concatenated_head_outputs(at: LayerRecording) -> Tensor:
     """Return the concatenated outputs of the heads."""
     assert at.call.context is not None
     return at.call.context[0].flatten(1)
 
 
-def scaled_reader(name: str, factor: float | Tensor) -> StageReader:
+def scaled_stage_reader(name: str, factor: float | Tensor) -> StageReader:
     """Return a reader of a stage multiplied by one number, or by one number per column."""
     return lambda at: at.tensors[name] * factor
 
 
-def sum_reader(*names: str) -> StageReader:
+def stage_sum_reader(*names: str) -> StageReader:
     """Return a reader of the sum of stages, which are added in the given order."""
 
     def numbers(at: LayerRecording) -> Tensor:
@@ -273,7 +277,7 @@ class RoutedExperts(Struct, frozen=True, eq=False):
     shared: str = ""
     shared_gate: str = ""
 
-    def compute_for_text(self, module_calls: Mapping[str, ModuleCall]) -> dict[str, Tensor]:
+    def compute_expert_outputs(self, module_calls: Mapping[str, ModuleCall]) -> dict[str, Tensor]:
         """Return each token's experts, their weights and their results, by step name.
 
         The result of each expert is computed by the module itself, with a weight of 1.
@@ -286,34 +290,35 @@ class RoutedExperts(Struct, frozen=True, eq=False):
             for one in numbers.unbind(-1)
         ]
         found = {"numbers": numbers, "router_weights": weights, "results": torch.stack(results, 1)}
-        shared = self._shared_result(module_calls)
+        shared = self._shared_expert_output(module_calls)
         if shared is not None:
             found["shared"] = shared
         return {f"{self.path}.{name}": part.detach().cpu() for name, part in found.items()}
 
     def is_weighted_mixture(self, module_calls: Mapping[str, ModuleCall]) -> bool:
         """Return whether the module's output is the weighted sum of the results."""
-        found = self.compute_for_text(module_calls)
+        found = self.compute_expert_outputs(module_calls)
         weights, results = (
-            float64_on_cpu(found[f"{self.path}.{name}"]) for name in ("router_weights", "results")
+            to_float64_on_cpu(found[f"{self.path}.{name}"])
+            for name in ("router_weights", "results")
         )
-        wanted = float64_on_cpu(module_calls[self.path].result)
-        return are_close((weights[..., None] * results).sum(1), wanted)
+        wanted = to_float64_on_cpu(module_calls[self.path].result)
+        return are_tensors_close((weights[..., None] * results).sum(1), wanted)
 
     def is_sum_with_shared(self, module_calls: Mapping[str, ModuleCall], result: Tensor) -> bool:
         """Return whether the result is the sum of the module's and the shared expert's outputs."""
         made, shared = (
-            float64_on_cpu(module_calls[self.path].result),
-            self._shared_result(module_calls),
+            to_float64_on_cpu(module_calls[self.path].result),
+            self._shared_expert_output(module_calls),
         )
-        whole = made if shared is None else made + float64_on_cpu(shared)
-        return are_close(whole, float64_on_cpu(result))
+        whole = made if shared is None else made + to_float64_on_cpu(shared)
+        return are_tensors_close(whole, to_float64_on_cpu(result))
 
-    def _shared_result(self, module_calls: Mapping[str, ModuleCall]) -> Tensor | None:
+    def _shared_expert_output(self, module_calls: Mapping[str, ModuleCall]) -> Tensor | None:
         if not self.shared:
             return None
         shared, gate = (
-            text_vectors(module_calls[path].result) if path else None
+            vectors_without_batch_axis(module_calls[path].result) if path else None
             for path in (self.shared, self.shared_gate)
         )
         assert shared is not None

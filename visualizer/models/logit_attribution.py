@@ -15,14 +15,14 @@ import torch
 from msgspec import Struct
 from torch import nn
 
-from visualizer.attention.cached_tensor import float64_on_cpu
-from visualizer.attention.model_reading import LogitParts
+from visualizer.attention.cached_tensor import to_float64_on_cpu
+from visualizer.attention.model_forward_pass import LogitParts
 from visualizer.errors import InputError
 from visualizer.models.layer_recorder import first_input, first_output, layer_path
-from visualizer.models.layer_values import are_close
+from visualizer.models.layer_stage_builder import recognize_norm
+from visualizer.models.layer_values import are_tensors_close
 from visualizer.models.model_ranks import Parallelism
-from visualizer.models.recorded_layer import recognized_norm
-from visualizer.progress import no_progress
+from visualizer.progress import ignore_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -87,13 +87,13 @@ def logit_parts(
         continue texts, or the output of a head is not added to the residual stream unchanged; with
         ``token`` if the token does not exist.
     """
-    _check_supported(model, (Parallelism.TENSOR, Parallelism.PIPELINE))
-    given, *_ = model.inputs(text)
+    _check_model_supported(model, (Parallelism.TENSOR, Parallelism.PIPELINE))
+    given, *_ = model.encode_inputs(text)
     with _record_modules(model) as module_values:
-        calls, _ = model.calls_by_layer({**given, "use_cache": False}, edits, cuts)
+        calls, _ = model.record_calls_by_layer({**given, "use_cache": False}, edits, cuts)
     layers = sorted(calls)
     names = [layer_path(calls[layer].module) for layer in layers]
-    streams = [_values_of(model, module_values, name).given for name in names]
+    streams = [_values_of_module(model, module_values, name).given for name in names]
     matrix, norm = _find_unembedding(model, module_values, names[-1])
     streams.append(module_values[norm].given)
     logits = module_values[LOGITS_PATH].result
@@ -102,7 +102,7 @@ def logit_parts(
         raise InputError(
             "token", f"Token {number:,} does not exist: the vocabulary has {len(logits):,} tokens."
         )
-    towards = float64_on_cpu(matrix.weight[number])
+    towards = to_float64_on_cpu(matrix.weight[number])
     scale, shift, is_centred = _linearize_norm(model, norm, module_values[norm])
     direction = towards * scale
     if is_centred:
@@ -112,7 +112,7 @@ def logit_parts(
         added = _head_contributions(model, calls[layer], module_values, names[at])
         rows.append(added @ direction)
         rest.append((streams[at + 1] - streams[at] - added.sum(0)) @ direction)
-    own = float64_on_cpu(matrix.bias[number]) if getattr(matrix, "bias", None) is not None else 0
+    own = to_float64_on_cpu(matrix.bias[number]) if getattr(matrix, "bias", None) is not None else 0
     if len({len(row) for row in rows}) > 1:
         raise InputError(
             "model", "The logits cannot be decomposed: the layers have different numbers of heads."
@@ -151,7 +151,7 @@ def logit_lens(
     count: int = 1,
     edits: Edits | None = None,
     cuts: Cuts | None = None,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> LogitLensPredictions:
     """Apply the logit lens: predict the next token after each layer, at every position.
 
@@ -163,15 +163,15 @@ def logit_lens(
     InputError
         As in `logit_parts`.
     """
-    _check_supported(model, (Parallelism.PIPELINE,))
-    given, *_ = model.inputs(text)
+    _check_model_supported(model, (Parallelism.PIPELINE,))
+    given, *_ = model.encode_inputs(text)
     with _record_modules(model) as module_values:
-        calls, _ = model.calls_by_layer({**given, "use_cache": False}, edits, cuts)
+        calls, _ = model.record_calls_by_layer({**given, "use_cache": False}, edits, cuts)
     layers = tuple(sorted(calls))
     paths = [layer_path(calls[layer].module) for layer in layers]
     matrix, norm = _find_unembedding(model, module_values, paths[-1])
     last = model.model.get_submodule(norm)
-    streams = [_values_of(model, module_values, path).stream for path in paths]
+    streams = [_values_of_module(model, module_values, path).stream for path in paths]
     module_values.clear()  # releases memory, most of it for the logits of all tokens
     predictions = []
     for done, stream in enumerate(streams):
@@ -197,7 +197,7 @@ def _most_likely_tokens(
     return numbers, torch.cat([part.values for part in parts]).cpu()
 
 
-def _check_supported(model: OpenedModel, spread: Collection[Parallelism]) -> None:
+def _check_model_supported(model: OpenedModel, spread: Collection[Parallelism]) -> None:
     """Reject a model that predicts no next token or that is split in one of the given ways."""
     model.check_can_generate()
     if model.ranks.parallelism in spread:
@@ -217,7 +217,7 @@ def _record_modules(model: OpenedModel) -> Iterator[dict[str, _ModuleValues]]:
             given = first = result.logits
         if _has_vector_per_token(given) and _has_vector_per_token(first):
             rows = [each.reshape(-1, each.shape[-1]) for each in (given, first)]
-            given, result = (float64_on_cpu(each[-1]) for each in rows)
+            given, result = (to_float64_on_cpu(each[-1]) for each in rows)
             module_values[name] = _ModuleValues(given, result, rows[1])
 
     with model.forward.lock, ExitStack() as hooks:
@@ -233,7 +233,7 @@ def _has_vector_per_token(given: Any) -> bool:
     return is_floating and given.ndim in (2, 3) and len(given) > 0
 
 
-def _values_of(
+def _values_of_module(
     model: OpenedModel, module_values: Mapping[str, _ModuleValues], name: str
 ) -> _ModuleValues:
     if name not in module_values:
@@ -250,9 +250,9 @@ def _find_unembedding(
     if matrix is None or names[matrix] not in module_values:
         raise _unsupported_error(model, "its unembedding is not a plain matrix")
     norm = _find_final_norm(
-        model, module_values, names[matrix], _values_of(model, module_values, last).result
+        model, module_values, names[matrix], _values_of_module(model, module_values, last).result
     )
-    if not are_close(
+    if not are_tensors_close(
         module_values[names[matrix]].result, module_values[LOGITS_PATH].result, VECTOR_TOLERANCE
     ):
         raise _unsupported_error(model, "its logits are scaled or capped after the unembedding")
@@ -268,8 +268,8 @@ def _find_final_norm(
         is_own = name != matrix and not list(model.model.get_submodule(name).children())
         if (
             is_own
-            and are_close(each.result, wanted, VECTOR_TOLERANCE)
-            and are_close(each.given, stream, VECTOR_TOLERANCE)
+            and are_tensors_close(each.result, wanted, VECTOR_TOLERANCE)
+            and are_tensors_close(each.given, stream, VECTOR_TOLERANCE)
         ):
             return name
     raise _unsupported_error(
@@ -286,14 +286,14 @@ def _linearize_norm(
     """
     module: Any = model.model.get_submodule(name)
     stream = values.given
-    if are_close(stream, values.result, VECTOR_TOLERANCE):
+    if are_tensors_close(stream, values.result, VECTOR_TOLERANCE):
         return torch.ones_like(stream), torch.zeros_like(stream), False
-    norm = recognized_norm(module, name, stream[None], values.result[None], VECTOR_TOLERANCE)
+    norm = recognize_norm(module, name, stream[None], values.result[None], VECTOR_TOLERANCE)
     if norm is None:
         raise _unsupported_error(model, "the type of its final norm is unknown")
     moved = stream - stream.mean() if norm.is_centred else stream
-    gain = float64_on_cpu(module.weight) + norm.adds_one if norm.has_gain else 1.0
-    shift = float64_on_cpu(module.bias) if norm.has_bias else torch.zeros_like(stream)
+    gain = to_float64_on_cpu(module.weight) + norm.adds_one if norm.has_gain else 1.0
+    shift = to_float64_on_cpu(module.bias) if norm.has_bias else torch.zeros_like(stream)
     scale = torch.ones_like(stream) * gain * (moved.square().mean() + norm.epsilon).rsqrt()
     return scale, shift, norm.is_centred
 
@@ -303,7 +303,7 @@ def _head_contributions(
 ) -> Tensor:
     """Return the contribution of each head of a layer to the residual stream, [head, d_model]."""
     assert call.context is not None
-    context = float64_on_cpu(call.context[0, -1])  # head d_value
+    context = to_float64_on_cpu(call.context[0, -1])  # head d_value
     attention = model.model.get_submodule(call.module)
     for name, module in attention.named_modules():
         path = f"{call.module}.{name}"
@@ -311,11 +311,13 @@ def _head_contributions(
         if (
             path not in module_values
             or weight is None
-            or not are_close(module_values[path].given, context.reshape(-1), VECTOR_TOLERANCE)
+            or not are_tensors_close(
+                module_values[path].given, context.reshape(-1), VECTOR_TOLERANCE
+            )
         ):
             continue
         with model.forward.weights_in_memory(path):
-            weight = float64_on_cpu(module.weight)
+            weight = to_float64_on_cpu(module.weight)
         # The matrix of transformers' Conv1D is the transpose of that of torch's Linear.
         matrix = weight if isinstance(module, nn.Linear) else weight.T
         parts = matrix.reshape(matrix.shape[0], *context.shape)  # d_model head d_value

@@ -27,16 +27,20 @@ from visualizer.attention.blockwise_captured_run import (
 from visualizer.attention.captured_attention import LayerMask
 from visualizer.attention.masks import MaskingSpec, allowed_cells, allowed_key_range
 from visualizer.attention.spec import MaskKind
-from visualizer.models.attention_recorder import apply_edit, replace_attention, select_local_heads
+from visualizer.models.attention_recorder import (
+    apply_context_edit,
+    replace_attention,
+    select_local_heads,
+)
 from visualizer.models.long_text_vectors import allocate_vectors
 from visualizer.models.model_ranks import SINGLE_RANK
 from visualizer.models.recognition_errors import UnsupportedAttentionError
 from visualizer.models.recorded_runs import (
     LayerGroup,
     LayerGroupRun,
-    describe_layers,
     module_family,
-    number_calls,
+    name_with_layers,
+    number_calls_by_layer,
     unknown_arguments,
 )
 from visualizer.progress import check_cancelled, report_progress
@@ -139,7 +143,7 @@ class _LongTextSession:
         self._current_chunk, self._calls_in_chunk = range(0), 0
         self.calls: list[LongTextCall] = []
 
-    def attend(
+    def compute_attention(
         self, eager: Callable[..., tuple[Tensor, Tensor]], *given: Any, **more: Any
     ) -> tuple[Tensor, None]:
         """Call `_attend_and_record`; raise its errors only after all ranks have run the model.
@@ -159,12 +163,12 @@ class _LongTextSession:
 
     def start_call(self, call: CallVectors) -> None:
         """Count a call, and check that its chunk follows the previous one."""
-        chunk = range(call.start, call.tokens)
+        chunk = range(call.start, call.key_count)
         if chunk != self._current_chunk:
             if self._tokens and chunk.start != self._current_chunk.stop:
                 raise UnsupportedAttentionError(CHUNK_MISMATCH)
             self._current_chunk, self._calls_in_chunk = chunk, 0
-        if self._tokens and call.masking.mask is MaskKind.NONE and call.tokens < self._tokens:
+        if self._tokens and call.masking.mask is MaskKind.NONE and call.key_count < self._tokens:
             raise UnsupportedAttentionError("In this model, tokens attend to later tokens.")
         self._calls_in_chunk += 1
 
@@ -183,7 +187,7 @@ class _LongTextSession:
     def _store_call(
         self, name: str, call: CallVectors, mask: LayerMask, logarithms: Tensor
     ) -> None:
-        tokens = self._tokens or call.tokens
+        tokens = self._tokens or call.key_count
         at = self._calls_in_chunk - 1 if self._tokens else len(self._layer_queries)
         if at == len(self._layer_queries) and not call.start:
             heads, _, width = call.queries.shape
@@ -198,13 +202,13 @@ class _LongTextSession:
         ):
             raise UnsupportedAttentionError(CHUNK_MISMATCH)
         kept = self._layer_queries[at]
-        kept.queries[:, call.start : call.tokens] = call.queries
-        kept.logarithms[:, call.start : call.tokens] = logarithms
+        kept.queries[:, call.start : call.key_count] = call.queries
+        kept.logarithms[:, call.start : call.key_count] = logarithms
         kept.mask = mask
-        if call.tokens == tokens:
-            self.calls.append(self._complete_call(kept, call))
+        if call.key_count == tokens:
+            self.calls.append(self._join_chunks(kept, call))
 
-    def _complete_call(self, kept: _LayerQueries, last: CallVectors) -> LongTextCall:
+    def _join_chunks(self, kept: _LayerQueries, last: CallVectors) -> LongTextCall:
         """Return the call for the whole text, given the last chunk's call, which has all keys."""
         whole = replace(last, queries=kept.queries, start=0)
         if last.start and not _reproduces_logarithms(whole, kept.logarithms):
@@ -253,14 +257,14 @@ def record_long_text(
         Filled while the model runs. The run may raise `UnsupportedAttentionError`, and may be
         cancelled by `check_cancelled`.
     """
-    _register_mask()
+    _register_mask_rule()
     recording = _LongTextSession(model, edits or {}, tokens, layers, ranks, keeps=keeps)
     with replace_attention(model, recording):
         yield recording.calls
 
 
 @cache
-def _register_mask() -> None:
+def _register_mask_rule() -> None:
     from transformers import AttentionMaskInterface
 
     AttentionMaskInterface.register(RULE_IMPLEMENTATION, _create_mask_rule)
@@ -365,27 +369,27 @@ class CallVectors(Struct, frozen=True, eq=False):
     start: int
 
     @property
-    def count(self) -> int:
+    def query_count(self) -> int:
         """Number of queries."""
         return int(self.queries.shape[-2])
 
     @property
-    def tokens(self) -> int:
+    def key_count(self) -> int:
         """Number of keys."""
         return int(self.keys.shape[-2])
 
     def allowed_mask(self, rows: Tensor, keys: slice = slice(None)) -> Tensor:
         """Return a mask of the keys to which the queries may attend, boolean [query, key]."""
-        cells = _allowed_cells(self.masking, self.tokens, rows + self.start, keys)
+        cells = _allowed_cells(self.masking, self.key_count, rows + self.start, keys)
         return torch.from_numpy(cells).to(self.queries.device)
 
     def allowed_range(self, rows: Tensor) -> slice:
         """Return a range that contains all keys to which consecutive queries may attend."""
         first, last = (self.start + int(rows[at]) for at in (0, -1))
-        keys = allowed_key_range(self.masking, self.tokens, 0, first, last)
+        keys = allowed_key_range(self.masking, self.key_count, 0, first, last)
         return slice(keys.start, keys.stop)
 
-    def scores(self, rows: Tensor, keys: slice) -> Tensor:
+    def compute_scores(self, rows: Tensor, keys: slice) -> Tensor:
         """Compute the scores before the softmax, [key head, head in group, query, key]."""
         queries = self.queries[:, rows]
         of_each = len(queries) // len(self.keys)
@@ -396,16 +400,16 @@ class CallVectors(Struct, frozen=True, eq=False):
             scores.div_(self.softcap).tanh_().mul_(self.softcap)
         return scores.masked_fill_(~self.allowed_mask(rows, keys), -torch.inf)
 
-    def logarithms(self, scores: Tensor) -> Tensor:
+    def compute_log_sum_exp(self, scores: Tensor) -> Tensor:
         """Compute the log-sum-exp of each row from its scores, [head, query]."""
         logarithms = scores.logsumexp(-1).flatten(0, 1)
         return (
             logarithms if self.sinks is None else torch.logaddexp(logarithms, self.sinks[:, None])
         )
 
-    def weights(self, rows: Tensor, logarithms: Tensor) -> Tensor:
+    def compute_weights(self, rows: Tensor, logarithms: Tensor) -> Tensor:
         """Compute rows of weights [head, query, key] from logarithms [head, query]."""
-        scores = self.scores(rows, slice(0, self.tokens)).flatten(0, 1)
+        scores = self.compute_scores(rows, slice(0, self.key_count)).flatten(0, 1)
         return scores.sub_(logarithms[:, rows, None]).exp_()
 
 
@@ -454,12 +458,12 @@ def _attend_and_record(
     def attend_eagerly(queries: Tensor, added: Tensor) -> tuple[Tensor, Tensor]:
         return eager(module, queries, key, value, added, **arguments)
 
-    context, logarithms = _compute_and_check(call, attend_eagerly, mask)
+    context, logarithms = _compute_checked_attention(call, attend_eagerly, mask)
     output = context[None]  # text query head d_value
     edits = select_local_heads(recording.edits.get(name, {}), recording.ranks, query.shape[1])
     for head, edit in edits.items():
         own_part = _slice_edit(edit, call)
-        output[:, :, head] = apply_edit(output[:, :, head], own_part)
+        output[:, :, head] = apply_context_edit(output[:, :, head], own_part)
     recording.end_call(name, call, mask, logarithms)
     return output, None
 
@@ -467,11 +471,11 @@ def _attend_and_record(
 def _slice_edit(edit: ContextEdit, call: CallVectors) -> ContextEdit:
     """Return the part of an edit that applies to the chunk of a call."""
     if isinstance(edit, torch.Tensor) and edit.ndim > 1:
-        return edit[..., call.start : call.tokens, :]
+        return edit[..., call.start : call.key_count, :]
     return edit
 
 
-def _compute_and_check(
+def _compute_checked_attention(
     call: CallVectors, own: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]], mask: LayerMask
 ) -> tuple[Tensor, Tensor]:
     """Return the context vectors [query, head, d_value] and logarithms [head, query] of a call.
@@ -479,16 +483,16 @@ def _compute_and_check(
     ``own`` computes the model's own attention from some queries and a tensor that is added to their
     scores. Raise `UnsupportedAttentionError` if its result is different.
     """
-    rows = torch.tensor(sorted({0, call.count // 2, call.count - 1}))
+    rows = torch.tensor(sorted({0, call.query_count // 2, call.query_count - 1}))
     queries = call.queries[None, :, rows]
     allowed = call.allowed_mask(rows)
     added = queries.new_zeros(allowed.shape)
     added.masked_fill_(~allowed, torch.finfo(queries.dtype).min)
     wanted = own(queries, added[None, None])
     methods = (
-        (compute_by_kernel, _compute_by_blocks)
-        if _has_kernel(call, mask)
-        else (_compute_by_blocks,)
+        (compute_with_flash_kernel, _compute_in_row_blocks)
+        if _can_use_kernel(call, mask)
+        else (_compute_in_row_blocks,)
     )
     for method in methods:
         context, logarithms = method(call)
@@ -503,7 +507,7 @@ def _matches_model(
     outputs, weights = own
     if outputs.shape[1:] != context[rows].shape:
         return False
-    weight_error = (call.weights(rows, logarithms) - weights[0]).abs().max()
+    weight_error = (call.compute_weights(rows, logarithms) - weights[0]).abs().max()
     size = outputs.abs().max().clamp(min=1)
     context_error = (context[rows] - outputs[0]).abs().max()
     return bool(weight_error <= WEIGHT_TOLERANCE) and bool(
@@ -514,10 +518,10 @@ def _matches_model(
 def _reproduces_logarithms(whole: CallVectors, logarithms: Tensor) -> bool:
     """Return whether the keys of the whole text reproduce the logarithms of all chunks."""
     device, only = whole.keys.device, torch.zeros(1, dtype=torch.long)
-    for row in {0, whole.count // 3, whole.count // 2}:
+    for row in {0, whole.query_count // 3, whole.query_count // 2}:
         queries = whole.queries[:, row : row + 1].to(device)
         one = replace(whole, queries=queries, start=row)
-        recomputed = one.logarithms(one.scores(only, slice(None))).cpu()
+        recomputed = one.compute_log_sum_exp(one.compute_scores(only, slice(None))).cpu()
         before = logarithms[:, row : row + 1]
         if not torch.allclose(
             recomputed, before, rtol=LOGARITHM_RELATIVE_TOLERANCE, atol=LOGARITHM_TOLERANCE
@@ -526,23 +530,23 @@ def _reproduces_logarithms(whole: CallVectors, logarithms: Tensor) -> bool:
     return True
 
 
-def _has_kernel(call: CallVectors, mask: LayerMask) -> bool:
+def _can_use_kernel(call: CallVectors, mask: LayerMask) -> bool:
     on_cpu = call.queries.device.type == "cpu"
     if call.softcap or not on_cpu or call.queries.shape[-1] != call.values.shape[-1]:
         return False
     if len(call.queries) != len(call.keys) and not HAS_SHARED_KEYS:
         return False
-    keys = call.allowed_range(torch.tensor([0, call.count - 1]))
-    is_small = call.count * (keys.stop - keys.start) <= CELLS_PER_BLOCK
+    keys = call.allowed_range(torch.tensor([0, call.query_count - 1]))
+    is_small = call.query_count * (keys.stop - keys.start) <= CELLS_PER_BLOCK
     return mask.mask in {MaskKind.CAUSAL, MaskKind.NONE} or (
         mask.mask is MaskKind.WINDOW and is_small
     )
 
 
-def compute_by_kernel(call: CallVectors) -> tuple[Tensor, Tensor]:
+def compute_with_flash_kernel(call: CallVectors) -> tuple[Tensor, Tensor]:
     """Compute context vectors and logarithms with torch's flash attention kernel."""
     if call.masking.mask is MaskKind.WINDOW:
-        rows = torch.arange(call.count)
+        rows = torch.arange(call.query_count)
         keys = call.allowed_range(rows)
         added = call.queries.new_zeros(()).masked_fill(~call.allowed_mask(rows, keys), -torch.inf)
         output, logarithms = compute_flash_attention(call, keys, added=added[None, None])
@@ -581,16 +585,16 @@ def compute_flash_attention(
     return output[0].transpose(0, 1), logarithms[0]
 
 
-def _compute_by_blocks(call: CallVectors) -> tuple[Tensor, Tensor]:
+def _compute_in_row_blocks(call: CallVectors) -> tuple[Tensor, Tensor]:
     heads, count = call.queries.shape[:2]
     context = call.values.new_empty((count, heads, call.values.shape[-1]))
     logarithms = call.queries.new_empty((heads, count))
-    step = max(1, CELLS_PER_BLOCK // (heads * call.tokens))
+    step = max(1, CELLS_PER_BLOCK // (heads * call.key_count))
     for start in range(0, count, step):
         rows = torch.arange(start, min(start + step, count))
         keys = call.allowed_range(rows)
-        scores = call.scores(rows, keys)  # key head, head, query, key
-        block_logarithms = call.logarithms(scores)
+        scores = call.compute_scores(rows, keys)  # key head, head, query, key
+        block_logarithms = call.compute_log_sum_exp(scores)
         weights = scores.flatten(0, 1).sub_(block_logarithms[..., None]).exp_()
         grouped = weights.view(len(call.values), -1, weights.shape[-1])
         output = (grouped @ call.values[:, keys]).view(heads, len(rows), -1)
@@ -603,7 +607,7 @@ def create_long_text_runs(
 ) -> tuple[LayerGroupRun, ...]:
     """Return the runs of one pass, in order of the first call of each group."""
     groups: dict[tuple[object, ...], list[tuple[int, LongTextCall]]] = {}
-    for number, call in number_calls(calls):
+    for number, call in number_calls_by_layer(calls):
         groups.setdefault((module_family(call.module), *_grouping_key(call)), []).append(
             (number, call)
         )
@@ -612,7 +616,7 @@ def create_long_text_runs(
         numbers, own = zip(*members, strict=True)
         one = own[0]
         attention = LongTextAttention(
-            describe_layers(numbers, name),
+            name_with_layers(numbers, name),
             tuple(call.vectors for call in own),
             tokens,
             one.scaling,

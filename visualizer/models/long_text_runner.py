@@ -11,7 +11,11 @@ import torch
 from visualizer.attention import device as attention_device
 from visualizer.attention.run import MAX_FULL_MATRIX_BYTES
 from visualizer.errors import InputError
-from visualizer.models.chunked_prefill import TOKENS_PER_CHUNK, read_in_chunks, supports_chunks
+from visualizer.models.chunked_prefill import (
+    TOKENS_PER_CHUNK,
+    prefill_in_chunks,
+    supports_chunked_prefill,
+)
 from visualizer.models.editable_heads import PROBE_TOKENS
 from visualizer.models.long_text_recorder import create_long_text_runs, record_long_text
 from visualizer.models.long_text_vectors import reserve_vector_file, store_vectors_in
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
     from visualizer.models.editable_heads import EditableHeads, Edits
     from visualizer.models.forward_runner import ForwardRunner
     from visualizer.models.long_text_recorder import LongTextCall
-    from visualizer.models.recorded_runs import PartsToKeep
+    from visualizer.models.recorded_runs import KeptLayersAndStages
     from visualizer.models.text_model import Inputs, TextModel
 
 ATTENTION_ONLY_NOTICE = (
@@ -63,7 +67,7 @@ class LongTextRunner:
         layers, heads = (self._model.config_size(name) or 1 for name in names)
         count = given["input_ids"].shape[-1]
         needed = self._model.model.dtype.itemsize * layers * heads * count**2
-        return not self._model.has_decoder and needed > (
+        return not self._model.is_encoder_decoder and needed > (
             MAX_FULL_MATRIX_BYTES if self.max_weight_bytes is None else self.max_weight_bytes
         )
 
@@ -77,7 +81,7 @@ class LongTextRunner:
             return False
         return True
 
-    def read(
+    def run_and_record(
         self, given: Mapping[str, Any], edits: Edits, *, keeps: bool = True
     ) -> tuple[list[LongTextCall], Any]:
         """Run the model on a long text; return its attention calls and its result.
@@ -89,31 +93,31 @@ class LongTextRunner:
         """
         whole = {**given, **self._model.last_logits_arguments}
         with torch.inference_mode(), self._forward.lock:
-            layers = len(self._heads.probe_heads(given))
+            layers = len(self._heads.find_heads(given))
             by_module = self._heads.edits_by_module(given, edits)
             model, run, ranks = self._model.model, self._run_with_mask_rules, self._model.ranks
             if self.reads_in_chunks is None:
-                self.reads_in_chunks = supports_chunks(model, run, whole, ranks)
+                self.reads_in_chunks = supports_chunked_prefill(model, run, whole, ranks)
             if self.reads_in_chunks:
                 # The cache holds keys and values during the run, even if nothing is kept.
-                room = self._room_for_vectors(given, keeps=True, at_once=TOKENS_PER_CHUNK)
+                room = self._reserve_vector_storage(given, keeps=True, at_once=TOKENS_PER_CHUNK)
                 try:
                     with room:
-                        return read_in_chunks(
+                        return prefill_in_chunks(
                             model, run, whole, by_module, layers=layers, keeps=keeps, ranks=ranks
                         )
                 except UnsupportedAttentionError:  # one pass may still work
                     self.reads_in_chunks = False
             recording = record_long_text(model, by_module, layers=layers, keeps=keeps, ranks=ranks)
-            with self._room_for_vectors(given, keeps=keeps), recording as calls:
+            with self._reserve_vector_storage(given, keeps=keeps), recording as calls:
                 return calls, run({**whole, **self._model.cache_disabling_arguments})
 
     def attend(
-        self, inputs: Inputs, edits: Edits, kept: PartsToKeep
+        self, inputs: Inputs, edits: Edits, kept: KeptLayersAndStages
     ) -> tuple[tuple[LayerGroupRun, ...], Any]:
         """Run the model on a text, as in `read`; return its attention runs and its result."""
         given, tokens, _ = inputs
-        calls, result = self.read(given, edits)
+        calls, result = self.run_and_record(given, edits)
         if not calls:
             raise UnsupportedAttentionError(OWN_ATTENTION_ERROR)
         where = attention_device.describe_device(self._model.device)
@@ -122,7 +126,7 @@ class LongTextRunner:
         )
         is_one_pass = not (self.reads_in_chunks or self._model.no_next_token_reason)
         notices_of_text = (
-            self._model.double_start_notice(given),
+            self._model.double_bos_notice(given),
             ATTENTION_ONLY_NOTICE,
             self._forward.one_pass_notice if is_one_pass else "",
         )
@@ -139,7 +143,7 @@ class LongTextRunner:
             raise
 
     @contextmanager
-    def _room_for_vectors(
+    def _reserve_vector_storage(
         self, given: Mapping[str, Any], *, keeps: bool, at_once: int = MAX_LISTED_TOKENS
     ) -> Iterator[None]:
         """Reserve memory or a file for the vectors of a text; reject a text that does not fit.
@@ -150,11 +154,11 @@ class LongTextRunner:
         of_token = self._vector_bytes_of_token(given) if keeps else 0
         with self._model.ranks.propagate_errors():
             file = reserve_vector_file(of_token, tokens)
-            self._check_room(tokens, 0 if file else of_token * tokens, at_once)
+            self._check_vector_memory(tokens, 0 if file else of_token * tokens, at_once)
         with store_vectors_in(file):
             yield
 
-    def _check_room(self, tokens: int, in_memory: int, at_once: int) -> None:
+    def _check_vector_memory(self, tokens: int, in_memory: int, at_once: int) -> None:
         """Reject a text if its vectors and intermediate values would not fit in the free memory."""
         width = self._model.config_size("hidden_size") or 1
         wide = self._model.config_size("intermediate_size") or 4 * width

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from visualizer.attention import device as attention_device
-from visualizer.attention.mapped_tensors import TensorFile
+from visualizer.attention.mapped_tensors import TemporaryTensorFile
 from visualizer.attention.run import USABLE_MEMORY_SHARE
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError, system_error_reason
@@ -35,7 +35,7 @@ MAX_FILE_BYTES = 2**36
 RESERVED_DISK_BYTES = 2**31
 """Disk space, in bytes, that the file leaves free."""
 
-_CURRENT_FILE: ContextVar[TensorFile | None] = ContextVar("file of vectors", default=None)
+_CURRENT_FILE: ContextVar[TemporaryTensorFile | None] = ContextVar("file of vectors", default=None)
 
 
 def allocate_vectors(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
@@ -58,12 +58,12 @@ def allocate_vectors(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
         raise InputError("text", sentence) from error
 
 
-def store_vectors_in(file: TensorFile | None) -> AbstractContextManager[None]:
+def store_vectors_in(file: TemporaryTensorFile | None) -> AbstractContextManager[None]:
     """Store the vectors that are allocated within the context in a file, or in memory."""
     return set_context_variable(_CURRENT_FILE, file)
 
 
-def reserve_vector_file(bytes_of_token: int, tokens: int) -> TensorFile | None:
+def reserve_vector_file(bytes_of_token: int, tokens: int) -> TemporaryTensorFile | None:
     """Reserve a file for the vectors of a text; None if they are to be stored in memory.
 
     Parameters
@@ -77,7 +77,7 @@ def reserve_vector_file(bytes_of_token: int, tokens: int) -> TensorFile | None:
         With field ``text`` if there is not enough space, or the file's folder cannot be written.
     """
     size = bytes_of_token * tokens
-    in_memory = min(MAX_MEMORY_BYTES, free_memory_bytes() // FREE_MEMORY_DIVISOR)
+    in_memory = min(MAX_MEMORY_BYTES, free_cpu_memory_bytes() // FREE_MEMORY_DIVISOR)
     if size <= in_memory:
         return None
     where = f"{tokens:,} tokens need {format_size(size)} in a temporary file"
@@ -86,9 +86,9 @@ def reserve_vector_file(bytes_of_token: int, tokens: int) -> TensorFile | None:
         where += f" in {folder}"
         room = max(0, min(MAX_FILE_BYTES, free_bytes(folder) - RESERVED_DISK_BYTES))
         if is_memory_backed(folder):
-            room = min(room, int(USABLE_MEMORY_SHARE * free_memory_bytes()))
+            room = min(room, int(USABLE_MEMORY_SHARE * free_cpu_memory_bytes()))
         if size <= room:
-            return TensorFile(folder, size)
+            return TemporaryTensorFile(folder, size)
     except OSError as error:
         why, limit = f"which cannot be written: {system_error_reason(error)}", in_memory
     else:
@@ -97,6 +97,6 @@ def reserve_vector_file(bytes_of_token: int, tokens: int) -> TensorFile | None:
     raise InputError("text", sentence)
 
 
-def free_memory_bytes() -> int:
+def free_cpu_memory_bytes() -> int:
     """Return the free memory of the CPU, in bytes."""
     return attention_device.free_device_bytes(Device.CPU)

@@ -20,7 +20,11 @@ from torch.nn.modules import module as torch_module
 from visualizer.errors import InputError
 from visualizer.format import format_count, format_size
 from visualizer.models.attention_recorder import EAGER_ATTENTION
-from visualizer.models.model_folder import TRANSFORMERS_MISSING_ERROR, list_tensors, weight_files
+from visualizer.models.model_folder import (
+    TRANSFORMERS_MISSING_ERROR,
+    find_weight_files,
+    read_tensor_headers,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -45,7 +49,7 @@ _TYPES = {
 }  # fmt: skip
 
 
-class _TooLargeError(Exception):
+class _ModelTooLargeError(Exception):
     """The configuration describes more than the files can contain."""
 
 
@@ -66,7 +70,7 @@ def build_meta_model(
     """
     if find_spec("accelerate") is None:  # transformers needs it for device_map
         raise InputError("model", TRANSFORMERS_MISSING_ERROR)
-    tensors = list_tensors(weight_files(folder.path))
+    tensors = read_tensor_headers(find_weight_files(folder.path))
     limit = MAX_PARTS + PARTS_PER_TENSOR * len(tensors)
     settings: dict[str, Any] = {
         "attn_implementation": EAGER_ATTENTION,
@@ -77,7 +81,7 @@ def build_meta_model(
     }
     found: dict[str, Any] = {}
     try:
-        with _bounded_build(limit, check):
+        with _limit_module_creation(limit, check):
             if folder.is_quantised:  # quantized tensors have other names and shapes
                 with torch.device(META_DEVICE):
                     model = _without_initialization(kind)._from_config(
@@ -85,9 +89,9 @@ def build_meta_model(
                     )
             else:
                 model, found = _without_initialization(kind).from_pretrained(
-                    None, config=config, state_dict=_tensors_on_meta(tensors), **settings
+                    None, config=config, state_dict=_create_meta_tensors(tensors), **settings
                 )
-    except _TooLargeError:
+    except _ModelTooLargeError:
         sentence = (
             f"The config.json in {folder.name} does not match the other files in the folder: it "
             f"describes more than {limit:,} modules and tensors, but the files contain "
@@ -100,7 +104,7 @@ def build_meta_model(
             f"The config.json in {folder.name} does not match the other files in the folder. "
             f"{wrong}",
         )
-    _check_size(model, folder)
+    _check_model_size(model, folder)
     return model
 
 
@@ -119,7 +123,7 @@ def _without_initialization(kind: type[Any]) -> Any:
     return type(kind.__name__, (kind,), own)
 
 
-def _tensors_on_meta(tensors: Sequence[TensorHeader]) -> dict[str, torch.Tensor]:
+def _create_meta_tensors(tensors: Sequence[TensorHeader]) -> dict[str, torch.Tensor]:
     return {
         each.name: torch.empty(
             each.shape, dtype=_TYPES.get(each.type, torch.float32), device=META_DEVICE
@@ -150,7 +154,7 @@ def _format_shape(shape: Sequence[int]) -> str:
     return " × ".join(f"{size:,}" for size in shape) or "a scalar"
 
 
-def _check_size(model: Any, folder: ModelFolder) -> None:
+def _check_model_size(model: Any, folder: ModelFolder) -> None:
     """Reject quantized weights and buffers that are too large for the files."""
     parameters = sum(each.numel() for each in model.parameters())
     if parameters > MAX_NUMBERS_PER_BYTE * folder.bytes:
@@ -174,7 +178,7 @@ def _check_size(model: Any, folder: ModelFolder) -> None:
 
 
 @contextmanager
-def _bounded_build(limit: int, check: Callable[[], None]) -> Iterator[None]:
+def _limit_module_creation(limit: int, check: Callable[[], None]) -> Iterator[None]:
     """Limit the number of modules and parameters created by this thread, and the time."""
     here, end, count = get_ident(), monotonic() + MAX_BUILD_S, 0
 
@@ -184,7 +188,7 @@ def _bounded_build(limit: int, check: Callable[[], None]) -> Iterator[None]:
             return
         count += 1
         if count > limit or monotonic() > end:
-            raise _TooLargeError
+            raise _ModelTooLargeError
         if count % PARTS_BETWEEN_CHECKS == 0:
             check()
 

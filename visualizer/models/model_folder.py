@@ -30,7 +30,7 @@ from visualizer.models.model_path import (
     is_cached_repository,
     repository_name,
 )
-from visualizer.models.supported_inputs import check_input_kind, unused_parts_notice
+from visualizer.models.supported_inputs import check_input_kind, unused_submodels_notice
 from visualizer.optional_packages import missing_package_message
 from visualizer.storage.regular_file import check_regular_file, open_regular_file
 
@@ -72,15 +72,15 @@ _LAYER_LISTS = ("depths", "block_sizes", "attention_types", "stage_num_blocks")
 """Names of settings that list the number of layers in each part of a model."""
 
 
-def size_limit(name: str) -> int | None:
+def file_size_limit(name: str) -> int | None:
     """Return the size limit, in bytes, of a file read by transformers; None for other files."""
     return next((limit for names, limit in _LIMITS if names.fullmatch(name)), None)
 
 
 def check_file_sizes(folder: Path) -> None:
     """Reject a folder if a file that transformers would read is too large or not a regular file."""
-    for path in _list_files(folder):
-        limit = size_limit(path.name)
+    for path in _list_model_files(folder):
+        limit = file_size_limit(path.name)
         if limit is None:
             continue
         try:
@@ -97,7 +97,7 @@ def check_file_sizes(folder: Path) -> None:
             raise InputError("model", f"{sentence} Check that the file belongs to this model.")
 
 
-def _list_files(folder: Path) -> Iterator[Path]:
+def _list_model_files(folder: Path) -> Iterator[Path]:
     try:
         yield from sorted(folder.iterdir())
         if (folder / TEMPLATES_FOLDER).is_dir():
@@ -268,9 +268,9 @@ def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolde
     path = find_model_folder(path)
     config, name = _read_config(path), model_name(path)
     check_input_kind(name, config)
-    files = weight_files(path)
-    weights = list_tensors(files)
-    layers = _find_count(config, _LAYERS)
+    files = find_weight_files(path)
+    weights = read_tensor_headers(files)
+    layers = _find_config_count(config, _LAYERS)
     kind = config.get("model_type")
     classes = config.get("architectures") or []
     named = [each for each in classes if isinstance(each, str)] if isinstance(classes, list) else []
@@ -280,14 +280,14 @@ def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolde
         kind=kind if isinstance(kind, str) else "",
         architectures=tuple(named),
         layers=layers,
-        heads=_find_count(config, _HEADS),
-        parameters=sum(each.elements for each in weights),
+        heads=_find_config_count(config, _HEADS),
+        parameters=sum(each.element_count for each in weights),
         bytes=sum(file.stat().st_size for file in files),
         has_tokenizer=any((path / name).is_file() for name in _TOKENIZERS),
         fingerprint=compute_fingerprint(config, files) if has_fingerprint else "",
-        layer_sizes=_measure_layers(weights, layers),
+        layer_sizes=_compute_layer_sizes(weights, layers),
         is_quantised="quantization_config" in config,
-        notices=tuple(filter(None, (unused_parts_notice(name, config), _adapter_notice(path)))),
+        notices=tuple(filter(None, (unused_submodels_notice(name, config), _adapter_notice(path)))),
     )
 
 
@@ -384,7 +384,7 @@ def _read_config(path: Path) -> dict[str, Any]:
     return config
 
 
-def _find_count(config: dict[str, Any], names: Sequence[str]) -> int:
+def _find_config_count(config: dict[str, Any], names: Sequence[str]) -> int:
     """Return the first named setting, possibly nested, that is a positive integer, or 0."""
     parts = [part for part in config.values() if isinstance(part, dict)]
     found = (part.get(name) for part in (config, *parts) for name in names)
@@ -402,7 +402,7 @@ def check_no_custom_code(name: str, settings: Any) -> None:
 
 
 def _read_json(path: Path, without: str) -> Any:
-    limit = size_limit(path.name) or MAX_INDEX_BYTES
+    limit = file_size_limit(path.name) or MAX_INDEX_BYTES
     try:
         with open_regular_file(path) as file:
             text = file.read(limit + 1)
@@ -420,7 +420,7 @@ def _read_json(path: Path, without: str) -> Any:
         raise InputError("model", f"“{path.name}” is damaged: it is not valid JSON.") from error
 
 
-def weight_files(path: Path) -> list[Path]:
+def find_weight_files(path: Path) -> list[Path]:
     """Return the weights files that transformers loads: a single file, or those in the index."""
     if shards := [each.name for each in path.iterdir() if _DISTRIBUTED.match(each.name)]:
         raise InputError(
@@ -480,17 +480,17 @@ class TensorHeader(Struct, frozen=True):
     bytes: int
 
     @property
-    def elements(self) -> int:
+    def element_count(self) -> int:
         """Number of elements."""
         return prod(self.shape)
 
 
-def list_tensors(files: Sequence[Path]) -> list[TensorHeader]:
+def read_tensor_headers(files: Sequence[Path]) -> list[TensorHeader]:
     """List the tensors in weights files from their headers; reject damaged files."""
-    return [tensor for file in files for tensor in _list_file_tensors(file)]
+    return [tensor for file in files for tensor in _read_file_tensor_headers(file)]
 
 
-def _measure_layers(weights: Sequence[TensorHeader], layers: int) -> LayerSizes:
+def _compute_layer_sizes(weights: Sequence[TensorHeader], layers: int) -> LayerSizes:
     """Return the sizes of the layers, from the layer numbers in the names of the tensors."""
     stacks: dict[str, dict[int, list[TensorHeader]]] = {}
     for weight in weights:
@@ -499,12 +499,12 @@ def _measure_layers(weights: Sequence[TensorHeader], layers: int) -> LayerSizes:
     whole = [stack for stack in stacks.values() if stack.keys() == {*range(layers)}]
     if len(whole) != 1:
         return LayerSizes()
-    sums = [sum(each.elements for each in layer) for layer in whole[0].values()]
+    sums = [sum(each.element_count for each in layer) for layer in whole[0].values()]
     read = sum(each.bytes for layer in whole[0].values() for each in layer)
     return LayerSizes(layers, sum(sums), read, max(sums))
 
 
-def _list_file_tensors(path: Path) -> list[TensorHeader]:
+def _read_file_tensor_headers(path: Path) -> list[TensorHeader]:
     """List the tensors in a ``.safetensors`` file from its header, and check its size."""
     damaged = f"{path.name} is damaged: its content does not match its header."
     try:
@@ -537,7 +537,7 @@ def _list_file_tensors(path: Path) -> list[TensorHeader]:
                 f"{sentence} {format_size(tensor_bytes)}. Check that the file belongs to this "
                 "model.",
             )
-        tensors = [_parse_tensor(name, each) for name, each in header.items()]
+        tensors = [_parse_tensor_header(name, each) for name, each in header.items()]
         end = max((each["data_offsets"][1] for each in header.values()), default=0)
     except (AttributeError, TypeError, LookupError, ValueError, OverflowError) as error:
         if isinstance(error, InputError):
@@ -549,7 +549,7 @@ def _list_file_tensors(path: Path) -> list[TensorHeader]:
     return tensors
 
 
-def _parse_tensor(name: str, described: Mapping[str, Any]) -> TensorHeader:
+def _parse_tensor_header(name: str, described: Mapping[str, Any]) -> TensorHeader:
     """Parse a tensor's header entry; raise `ValueError` if its sizes are inconsistent."""
     begin, end = described["data_offsets"]
     kind, shape = described["dtype"], described["shape"]

@@ -21,16 +21,16 @@ from visualizer.models.disk_layers import (
     LAYOUT_MISMATCH,
     DiskLayers,
     create_device_map,
-    find_layer_list,
+    find_layer_list_path,
     is_memory_mapped,
 )
-from visualizer.models.disk_reading_estimate import (
+from visualizer.models.disk_streaming_estimate import (
     LAB_MODEL_REASON,
     RUN_FROM_DISK_HINT,
     SEVERAL_STACKS_REASON,
-    disk_reading_error,
-    disk_refusal_reason,
-    resident_parameters,
+    disk_streaming_error,
+    max_resident_parameters,
+    no_disk_streaming_reason,
 )
 from visualizer.models.lab_model_files import is_lab_model
 from visualizer.models.meta_model import build_meta_model, model_bytes
@@ -47,13 +47,13 @@ from visualizer.models.model_ranks import (
     ModelProcessGroup,
     ModelRank,
     Parallelism,
-    process_count,
+    read_process_count,
 )
-from visualizer.models.model_tokenizer import BackgroundTokenizer
+from visualizer.models.model_tokenizer import BackgroundTokenizerLoader
 from visualizer.models.supported_inputs import check_main_input
 from visualizer.models.tokenizer_process import tokenizer_process
 from visualizer.optional_packages import require_package
-from visualizer.progress import CancelledError, no_progress
+from visualizer.progress import CancelledError, ignore_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -97,7 +97,7 @@ def load_model(
     path: Path,
     device: Device = Device.AUTO,
     dtype: Dtype = Dtype.FLOAT32,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
     parallelism: Parallelism = Parallelism.NONE,
     *,
     is_from_disk: bool = False,
@@ -108,20 +108,20 @@ def load_model(
     """
     if is_lab_model(path):
         if is_from_disk:
-            raise disk_reading_error(path.name, LAB_MODEL_REASON)
+            raise disk_streaming_error(path.name, LAB_MODEL_REASON)
         return _load_lab_model(path, device, dtype)
     folder = read_model_folder(path)
     parameters = folder.parameters
     if is_from_disk:
-        _check_from_disk(folder, device, parallelism)
-        parameters = resident_parameters(folder)
+        _check_disk_streaming(folder, device, parallelism)
+        parameters = max_resident_parameters(folder)
         device = Device.CPU
     where, _ = attention_device.resolve_device(device, dtype)
-    ranks = _ranks_for(folder, parallelism, where)
+    ranks = _create_process_group(folder, parallelism, where)
     needed = parameter_bytes(parameters, dtype)
     with ranks.propagate_errors():  # before any process fills the memory
-        _check_room(folder, needed, where, dtype, ranks, is_from_disk=is_from_disk)
-    read = WeightProgress(
+        _check_model_fits_memory(folder, needed, where, dtype, ranks, is_from_disk=is_from_disk)
+    read = WeightLoadingProgress(
         progress, parameters, folder.bytes * parameters // max(1, folder.parameters)
     )
     if folder.has_tokenizer:
@@ -136,31 +136,31 @@ def load_model(
             sentence = f"The config.json of {folder.name} does not specify a model_type."
         raise InputError("model", sentence)
     read.report()
-    being_read = BackgroundTokenizer(folder) if folder.has_tokenizer else None
+    being_read = BackgroundTokenizerLoader(folder) if folder.has_tokenizer else None
     stack, placed, types = "", dict[str, Any](), getattr(torch, dtype)
     with _silence_libraries():
-        with ranks.propagate_errors(), _explain_errors(folder):
+        with ranks.propagate_errors(), _explain_loading_errors(folder):
             config = _load_config(folder)
-            kind = _model_class(transformers, folder, config)
+            kind = _choose_model_class(transformers, folder, config)
             check_main_input(folder.name, kind.main_input_name)
             on_meta = build_meta_model(kind, config, folder, types, read.report)
             buffers = sum(each.nbytes for each in on_meta.buffers())
             needed = needed + buffers if is_from_disk else max(needed, model_bytes(on_meta))
-            _check_room(folder, needed, where, dtype, ranks, is_from_disk=is_from_disk)
+            _check_model_fits_memory(folder, needed, where, dtype, ranks, is_from_disk=is_from_disk)
         if is_from_disk:
-            stack = find_layer_list(on_meta, folder.layer_sizes.layers)
+            stack = find_layer_list_path(on_meta, folder.layer_sizes.layers)
             if not stack:
-                raise disk_reading_error(folder.name, SEVERAL_STACKS_REASON)
+                raise disk_streaming_error(folder.name, SEVERAL_STACKS_REASON)
             placed = {"device_map": create_device_map(on_meta, stack)}
         del on_meta
-        settings = {"config": config, "dtype": types} | ranks.settings() | placed
+        settings = {"config": config, "dtype": types} | ranks.model_split_arguments() | placed
         model = _load_weights(kind, folder, where, read, settings).eval()
         on_disk = DiskLayers(folder.name, model, stack) if stack else None
-    tokenizer = being_read.result(read.report) if being_read else None
+    tokenizer = being_read.wait_for_tokenizer(read.report) if being_read else None
     return LoadedModel(folder, model, tokenizer, where, ranks, on_disk)
 
 
-def _check_room(
+def _check_model_fits_memory(
     folder: ModelFolder,
     needed: int,
     device: Device,
@@ -178,18 +178,18 @@ def _check_room(
             f"{format_gib(free)} is available."
         )
         is_spread = ranks.parallelism is not Parallelism.NONE
-        if not (is_from_disk or is_spread or disk_refusal_reason(folder)):
+        if not (is_from_disk or is_spread or no_disk_streaming_reason(folder)):
             sentence = f"{sentence} {RUN_FROM_DISK_HINT}"
         raise InputError("model", sentence)
 
 
-def _check_from_disk(folder: ModelFolder, device: Device, parallelism: Parallelism) -> None:
+def _check_disk_streaming(folder: ModelFolder, device: Device, parallelism: Parallelism) -> None:
     if parallelism is not Parallelism.NONE:
-        raise disk_reading_error(folder.name, DISTRIBUTED_DISK_ERROR)
+        raise disk_streaming_error(folder.name, DISTRIBUTED_DISK_ERROR)
     if device not in {Device.AUTO, Device.CPU}:
-        raise disk_reading_error(folder.name, CPU_ONLY_ERROR)
-    if why := disk_refusal_reason(folder):
-        raise disk_reading_error(folder.name, why)
+        raise disk_streaming_error(folder.name, CPU_ONLY_ERROR)
+    if why := no_disk_streaming_reason(folder):
+        raise disk_streaming_error(folder.name, why)
     require_package("accelerate", "Running a model from disk")
 
 
@@ -199,16 +199,18 @@ def _load_config(folder: ModelFolder) -> Any:
     )
 
 
-def _ranks_for(folder: ModelFolder, parallelism: Parallelism, device: Device) -> ModelProcessGroup:
+def _create_process_group(
+    folder: ModelFolder, parallelism: Parallelism, device: Device
+) -> ModelProcessGroup:
     """Return the processes across which to split a model."""
     if parallelism is Parallelism.NONE:
         return SINGLE_RANK
     require_package("accelerate", "Splitting a model across processes")
-    with _explain_errors(folder):
+    with _explain_loading_errors(folder):
         config = _load_config(folder).get_text_config()
     heads = positive_int_or_zero(getattr(config, "num_attention_heads", 0)) or 1
     key_heads = positive_int_or_zero(getattr(config, "num_key_value_heads", 0)) or heads
-    count = process_count()
+    count = read_process_count()
     plan = getattr(config, "base_model_tp_plan", None) or {}
     is_by_heads = parallelism is Parallelism.TENSOR and any("q_proj" in name for name in plan)
     if is_by_heads and key_heads % count:
@@ -261,7 +263,7 @@ def _silence_libraries() -> Iterator[None]:
             library_log.enable_progress_bar()
 
 
-def _model_class(transformers: Any, folder: ModelFolder, config: Any) -> Any:
+def _choose_model_class(transformers: Any, folder: ModelFolder, config: Any) -> Any:
     """Return the model class that the config names if it is suitable, or the default class."""
     for name in folder.architectures:
         found: Any = getattr(transformers, name, None)
@@ -278,7 +280,7 @@ def _model_class(transformers: Any, folder: ModelFolder, config: Any) -> Any:
 
 
 @contextmanager
-def _explain_errors(folder: ModelFolder) -> Iterator[None]:
+def _explain_loading_errors(folder: ModelFolder) -> Iterator[None]:
     """Convert errors from transformers into an `InputError` with field ``model``."""
     try:
         yield
@@ -288,7 +290,7 @@ def _explain_errors(folder: ModelFolder) -> Iterator[None]:
         if is_out_of_memory(error):
             raise InputError("model", f"Out of memory while opening {folder.name}.") from error
         if "needed to be re-saved" in str(error):
-            raise disk_reading_error(folder.name, LAYOUT_MISMATCH) from error
+            raise disk_streaming_error(folder.name, LAYOUT_MISMATCH) from error
         sentence = f"{folder.name} cannot be opened: {first_line(error)}"
         raise InputError("model", sentence) from error
 
@@ -297,10 +299,10 @@ def _load_weights(
     kind: Any,
     folder: ModelFolder,
     device: Device,
-    read: WeightProgress,
+    read: WeightLoadingProgress,
     settings: Mapping[str, Any],
 ) -> Any:
-    with _explain_errors(folder):
+    with _explain_loading_errors(folder):
         with read.count_loaded_weights():
             model, found = kind.from_pretrained(
                 str(folder.path),
@@ -312,7 +314,7 @@ def _load_weights(
                 adapter_kwargs={"subfolder": ABSENT_ADAPTER_FOLDER},
                 **settings,
             )
-        read.copy_to(model, device)
+        read.move_model_to_device(model, device)
     if missing := sorted(map(str, found.get("missing_keys") or ())):
         count = f"{len(missing):,} weight{'s are' if len(missing) > 1 else ' is'} missing"
         sentence = f"{folder.name} is incomplete: {count}, for example {missing[0][:80]}."
@@ -345,7 +347,7 @@ def load_image_processor(folder: ModelFolder) -> Any:
         raise InputError("model", sentence) from error
 
 
-class WeightProgress:
+class WeightLoadingProgress:
     """Progress of loading the files of a model.
 
     Parameters
@@ -379,7 +381,7 @@ class WeightProgress:
             make: Callable[..., Any], given: tuple[Any, ...], named: Mapping[str, Any]
         ) -> object:
             if threading.get_ident() == here and named.get("desc") == LOADING_LABEL:
-                return self._iterate_weights(given[0])
+                return self._count_while_iterating(given[0])
             return make(*given, **named)
 
         before = set_hook(loop)
@@ -388,18 +390,20 @@ class WeightProgress:
         finally:
             set_hook(before)
 
-    def _iterate_weights(self, weights: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    def _count_while_iterating(
+        self, weights: Iterable[tuple[str, Any]]
+    ) -> Iterator[tuple[str, Any]]:
         for name, parts in weights:
             for part in chain(*getattr(parts, "collected_tensors", {}).values()):
                 # transformers raises an error again, with an explanation, when it uses the weight.
                 if isinstance(part, Future) and part.exception() is None:
                     tensor = part.result()
                     if isinstance(tensor, torch.Tensor) and not is_memory_mapped(tensor):
-                        self._add_loaded(tensor)
+                        self._count_loaded_tensor(tensor)
             self.report()
             yield name, parts
 
-    def copy_to(self, model: torch.nn.Module, device: str) -> None:
+    def move_model_to_device(self, model: torch.nn.Module, device: str) -> None:
         """Move a model to a device, and copy weights that are still mapped to their file.
 
         Weights with the same data type as in the file are memory-mapped: if another program rewrote
@@ -414,10 +418,10 @@ class WeightProgress:
                 if is_mapped or tensor.device.type != device:
                     tensor.data = tensor.data.to(device, copy=True)
                 if is_mapped:
-                    self._add_loaded(tensor)
+                    self._count_loaded_tensor(tensor)
                     self.report()
         if not any(tensor.is_meta for tensor in model.parameters()):
             model.to(device)
 
-    def _add_loaded(self, tensor: torch.Tensor) -> None:
+    def _count_loaded_tensor(self, tensor: torch.Tensor) -> None:
         self._read += tensor.numel()

@@ -34,7 +34,7 @@ GGUF_ERROR = (
 """Error message for a GGUF file; FOLDER stands for the folder that contains the file."""
 
 
-def hub_cache(environment: Mapping[str, str] = os.environ) -> Path:
+def hub_cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Return the download cache of Hugging Face's libraries."""
     for name in ("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"):
         if folder := environment.get(name):
@@ -54,7 +54,7 @@ def list_folders(parent: Path) -> list[Path]:
         return []
 
 
-def find_snapshot(repository: Path) -> Path | None:
+def find_model_snapshot(repository: Path) -> Path | None:
     """Return the snapshot of the main branch, or the newest snapshot if there is none."""
     versions = {each.name: each for each in list_folders(repository / SNAPSHOTS_FOLDER)}
     try:
@@ -108,11 +108,12 @@ def find_model_folder(path: Path, environment: Mapping[str, str] = os.environ) -
     if whole.name == SNAPSHOTS_FOLDER and is_cached_repository(whole.parent):
         whole = whole.parent
     if is_cached_repository(whole):
-        if found := find_snapshot(whole):
+        if found := find_model_snapshot(whole):
             return found
         name = repository_name(whole)
         raise InputError(
-            "model", f"The cache contains no snapshot of {name}. {_repository_instructions(name)}"
+            "model",
+            f"The cache contains no snapshot of {name}. {_repository_download_instructions(name)}",
         )
     if path.is_dir():
         return path
@@ -128,13 +129,13 @@ def find_model_folder(path: Path, environment: Mapping[str, str] = os.environ) -
         raise InputError("model", f"“{path}” is a broken link: its target folder no longer exists.")
     if not REPOSITORY_PATTERN.fullmatch(path.as_posix()):
         raise InputError("model", f"Folder not found: “{path}”.")
-    cache = hub_cache(environment)
-    if found := find_snapshot(cache / f"{CACHE_PREFIX}{path.as_posix().replace('/', '--')}"):
+    cache = hub_cache_folder(environment)
+    if found := find_model_snapshot(cache / f"{CACHE_PREFIX}{path.as_posix().replace('/', '--')}"):
         return found
     sentence = (
         f"Model not found: “{path}” is neither a folder in {Path.cwd()} nor a model in {cache}."
     )
-    raise InputError("model", f"{sentence} {_repository_instructions(path.as_posix())}")
+    raise InputError("model", f"{sentence} {_repository_download_instructions(path.as_posix())}")
 
 
 def broken_link_message(path: Path) -> str:
@@ -146,10 +147,10 @@ def broken_link_message(path: Path) -> str:
 def download_instructions(folder: Path) -> str:
     """Return instructions for completing the files of a folder."""
     name = repository_name(folder)
-    return _repository_instructions(name) if name else "Copy or download the model again."
+    return _repository_download_instructions(name) if name else "Copy or download the model again."
 
 
-def _repository_instructions(name: str) -> str:
+def _repository_download_instructions(name: str) -> str:
     return (
         f"Download it with File > Open a model…, or with “hf download {name}”. Complete files are "
         "kept."

@@ -49,12 +49,12 @@ class Parallelism(StrEnum):
     PIPELINE = "pipeline"
 
 
-def process_count() -> int:
+def read_process_count() -> int:
     """Return the number of processes that the server starts for the model."""
     return int(os.environ["WORLD_SIZE"])
 
 
-class _EndedError(Exception):
+class _JobEndedError(Exception):
     """A rank ended the job without a result; the reason is raised on all ranks."""
 
     def __init__(self, reason: InputError | CancelledError) -> None:
@@ -69,7 +69,7 @@ class ModelProcessGroup:
     count = 1
     parallelism = Parallelism.NONE
 
-    def first_head(self, heads: int) -> int:
+    def first_local_head(self, heads: int) -> int:
         """Return the index, within its layer, of the first of the ``heads`` heads on this rank."""
         return 0
 
@@ -82,7 +82,7 @@ class ModelProcessGroup:
         check_cancelled()
 
     @contextmanager
-    def job(self) -> Iterator[None]:
+    def job_context(self) -> Iterator[None]:
         """Run a job; an InputError or cancellation on one rank is raised on all ranks.
 
         All ranks leave the job together, so that they start the next job together.
@@ -98,7 +98,7 @@ class ModelProcessGroup:
         """Return whether a condition is true on all ranks."""
         return is_so
 
-    def is_partial(self, heads: int) -> bool:
+    def has_partial_heads(self, heads: int) -> bool:
         """Return whether ``heads`` heads on this rank are only some of their layer's heads."""
         return False
 
@@ -106,7 +106,7 @@ class ModelProcessGroup:
         """Return the messages of all ranks, in rank order."""
         return [message]
 
-    def settings(self) -> dict[str, Any]:
+    def model_split_arguments(self) -> dict[str, Any]:
         """Return the arguments with which transformers splits a model."""
         return {}
 
@@ -129,7 +129,7 @@ class ModelRank(ModelProcessGroup):
 
     def __init__(self, parallelism: Parallelism, heads: int, device: Device) -> None:
         if not distributed.is_initialized():
-            rank, count = int(os.environ["RANK"]), process_count()
+            rank, count = int(os.environ["RANK"]), read_process_count()
             select_process_device(device, rank, count)
             # A file store, because torch's TCP store listens on all network interfaces.
             store = distributed.FileStore(os.environ[STORE_VARIABLE], count)  # type: ignore[attr-defined]
@@ -141,16 +141,16 @@ class ModelRank(ModelProcessGroup):
         self._group = distributed.new_group(backend="gloo", timeout=COLLECTIVE_TIMEOUT)
         self._refused: InputError | None = None
 
-    def settings(self) -> dict[str, Any]:
+    def model_split_arguments(self) -> dict[str, Any]:
         from transformers.distributed import DistributedConfig
 
         size = {"tp_size" if self.parallelism is Parallelism.TENSOR else "pp_size": self.count}
         return {"distributed_config": DistributedConfig(**size)}
 
-    def first_head(self, heads: int) -> int:
-        return self.rank * heads if self.is_partial(heads) else 0
+    def first_local_head(self, heads: int) -> int:
+        return self.rank * heads if self.has_partial_heads(heads) else 0
 
-    def is_partial(self, heads: int) -> bool:
+    def has_partial_heads(self, heads: int) -> bool:
         is_tensor = self.parallelism is Parallelism.TENSOR
         return is_tensor and heads * self.count == self._heads
 
@@ -168,7 +168,7 @@ class ModelRank(ModelProcessGroup):
             raise CancelledError
 
     @contextmanager
-    def job(self) -> Iterator[None]:
+    def job_context(self) -> Iterator[None]:
         self._refused, failure = None, dict[str, Any]()
         try:
             try:
@@ -181,7 +181,7 @@ class ModelRank(ModelProcessGroup):
                     raise
                 failure = {"refused": [explained.field, explained.sentence]}
             self.gather_messages(Message(JOB_ENDED, failure))
-        except _EndedError as ended:
+        except _JobEndedError as ended:
             raise ended.reason from None
 
     @contextmanager
@@ -212,11 +212,11 @@ class ModelRank(ModelProcessGroup):
         room[: len(own)] = own
         found: list[Message] = []
         for part, count in zip(self._gather_tensors(room, wait), counts, strict=True):
-            found += MessageUnpacker().feed(part[:count].numpy().tobytes())
+            found += MessageUnpacker().unpack_piece(part[:count].numpy().tobytes())
         for each in found:
             if each.kind == JOB_ENDED and each.values:
                 refused = each.values["refused"]
-                raise _EndedError(InputError(*refused) if refused else CancelledError())
+                raise _JobEndedError(InputError(*refused) if refused else CancelledError())
         if any(each.kind != message.kind for each in found):
             raise RuntimeError("The processes of a job are out of sync.")
         return found

@@ -101,7 +101,7 @@ class HeadEdit(Struct, frozen=True):
     text: str = ""
 
     @property
-    def place(self) -> LayerAndHead:
+    def layer_and_head(self) -> LayerAndHead:
         """The numbers of the layer and the head."""
         return self.layer, self.head
 
@@ -131,7 +131,7 @@ class CutEdges(Struct, frozen=True):
     cells: tuple[tuple[int, int], ...]
 
     @property
-    def place(self) -> LayerAndHead:
+    def layer_and_head(self) -> LayerAndHead:
         """The numbers of the layer and the head."""
         return self.layer, self.head
 
@@ -142,7 +142,7 @@ def describe_edits(edits: Mapping[LayerAndHead, str]) -> str:
     Parameters
     ----------
     edits : mapping
-        As in `ModelSource.edit_descriptions`.
+        As in `ModelSource.edit_descriptions_by_head`.
     """
     alike: dict[str, list[LayerAndHead]] = {}
     for place, becomes in edits.items():
@@ -228,20 +228,20 @@ class ModelSource(Struct, frozen=True):
     @property
     def edits_by_head(self) -> dict[LayerAndHead, HeadEdit]:
         """Edits by layer and head."""
-        return {edit.place: edit for edit in self.edits}
+        return {edit.layer_and_head: edit for edit in self.edits}
 
     @property
-    def edit_descriptions(self) -> dict[LayerAndHead, str]:
+    def edit_descriptions_by_head(self) -> dict[LayerAndHead, str]:
         """Short descriptions of the edits, by layer and head."""
-        return {edit.place: edit.short_description for edit in self.edits}
+        return {edit.layer_and_head: edit.short_description for edit in self.edits}
 
     @property
-    def cut_cells(self) -> dict[LayerAndHead, tuple[tuple[int, int], ...]]:
+    def cut_cells_by_head(self) -> dict[LayerAndHead, tuple[tuple[int, int], ...]]:
         """Queries and keys of cut edges, by layer and head."""
-        return {cut.place: cut.cells for cut in self.cuts}
+        return {cut.layer_and_head: cut.cells for cut in self.cuts}
 
 
-def check_changes(source: ModelSource) -> Iterator[tuple[bool, str]]:
+def check_edits_and_cuts(source: ModelSource) -> Iterator[tuple[bool, str]]:
     """Check the edits and cut edges of a source from an untrusted file or client.
 
     Yields
@@ -250,11 +250,11 @@ def check_changes(source: ModelSource) -> Iterator[tuple[bool, str]]:
         Whether a condition is met, and the subject of the error message if it is not.
     """
     for which, each in (("edits", source.edits), ("cut edges", source.cuts)):
-        places = [one.place for one in each]
+        places = [one.layer_and_head for one in each]
         are_heads = all(0 <= at < MAX_VALUES["heads"] for place in places for at in place)
         yield are_heads and places == sorted({*places}), f"{which} of a model"
     yield all(map(_is_valid_edit, source.edits)), "an edit of a head"
-    yield all(map(_are_valid_cells, source.cuts)), "cut edges of a head"
+    yield all(map(_has_valid_cells, source.cuts)), "cut edges of a head"
     yield (
         sum(len(cut.cells) for cut in source.cuts) <= MAX_CUT_EDGES,
         f"number of cut edges (at most {MAX_CUT_EDGES:,})",
@@ -270,6 +270,6 @@ def _is_valid_edit(edit: HeadEdit) -> bool:
     return is_factor and len(edit.text) <= MAX_SOURCE_LENGTH and (is_patched or not edit.text)
 
 
-def _are_valid_cells(cut: CutEdges) -> bool:
+def _has_valid_cells(cut: CutEdges) -> bool:
     are_places = all(0 <= at < MAX_TOKENS for cell in cut.cells for at in cell)
     return are_places and bool(cut.cells) and [*cut.cells] == sorted({*cut.cells})

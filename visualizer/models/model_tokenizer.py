@@ -52,7 +52,7 @@ def format_user_message(tokenizer: Any, text: str, name: str) -> str:
     try:
         template = tokenizer.get_chat_template()
         if len(template) > MAX_TEMPLATE_LENGTH:
-            raise invalid_template_error(
+            raise invalid_chat_template_error(
                 name, f"it is longer than {MAX_TEMPLATE_LENGTH:,} characters"
             )
         rendered = tokenizer.apply_chat_template(
@@ -64,18 +64,20 @@ def format_user_message(tokenizer: Any, text: str, name: str) -> str:
     except InputError:
         raise
     except Exception as error:  # templates raise various errors
-        raise invalid_template_error(name, first_line(error)) from error
+        raise invalid_chat_template_error(name, first_line(error)) from error
     if len(rendered) > len(text) + MAX_ADDED_LENGTH:
-        raise invalid_template_error(name, f"it adds more than {MAX_ADDED_LENGTH:,} characters")
+        raise invalid_chat_template_error(
+            name, f"it adds more than {MAX_ADDED_LENGTH:,} characters"
+        )
     return str(rendered)
 
 
-def missing_template_error(name: str) -> InputError:
+def missing_chat_template_error(name: str) -> InputError:
     """Return the error for a model without a template."""
     return InputError("chat", f"{name} has no chat template. Use the text without a template.")
 
 
-def invalid_template_error(name: str, reason: str) -> InputError:
+def invalid_chat_template_error(name: str, reason: str) -> InputError:
     """Return the error for a template that cannot be used."""
     sentence = f"The chat template of {name} failed: {reason.rstrip('.')}."
     return InputError("chat", f"{sentence} Use the text without a template.")
@@ -146,10 +148,10 @@ class FolderTokenizer:
         self.location = TokenizerLocation(next(_numbers), str(folder.path.absolute()), folder.name)
         self._token_texts: dict[int, str] = {}
         """Cached texts of tokens, keyed by id."""
-        finalize(self, tokenizer_process.close, self.location.number)
+        finalize(self, tokenizer_process.close_tokenizer, self.location.number)
         sentence = f"Cannot load the tokenizer of {folder.name}"
         try:
-            found = tokenizer_process.load(self.location)
+            found = tokenizer_process.load_tokenizer(self.location)
         except TokenizerError as error:
             raise InputError("model", f"{sentence}.") from error
         except ProcessEndedError as ended:
@@ -162,42 +164,44 @@ class FolderTokenizer:
         self, text: str, second: str | None = None, *, has_special: bool = True
     ) -> EncodedText:
         """See `ModelTokenizer`."""
-        found = self._request(
+        found = self._ask_tokenizer_process(
             "encode", text=text, second=second, has_special=has_special, most=MAX_LISTED_TOKENS
         )
         return EncodedText(found["count"], found["numbers"], found["words"])
 
     def decode(self, ids: Sequence[int]) -> str:
         """See `ModelTokenizer`."""
-        return str(self._request("decode", numbers=[*ids])["text"])
+        return str(self._ask_tokenizer_process("decode", numbers=[*ids])["text"])
 
     def token_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """See `ModelTokenizer`."""
         if unknown := [*{*ids} - self._token_texts.keys()]:
-            found = self._request("words", numbers=unknown)["words"]
+            found = self._ask_tokenizer_process("words", numbers=unknown)["words"]
             self._token_texts.update(zip(unknown, found, strict=True))
         return tuple(self._token_texts[each] for each in ids)
 
     def format_user_message(self, text: str, name: str) -> str:
         """See `ModelTokenizer`."""
         if not self.has_chat_template:
-            raise missing_template_error(name)
+            raise missing_chat_template_error(name)
         try:
             return str(
-                tokenizer_process.ask(self.location, "message", {"text": text}, CHAT_LIMITS)["text"]
+                tokenizer_process.send_request(
+                    self.location, "message", {"text": text}, CHAT_LIMITS
+                )["text"]
             )
         except (TokenizerError, ProcessEndedError) as error:
-            raise invalid_template_error(name, str(error)) from error
+            raise invalid_chat_template_error(name, str(error)) from error
 
-    def _request(self, kind: str, **values: Any) -> Mapping[str, Any]:
+    def _ask_tokenizer_process(self, kind: str, **values: Any) -> Mapping[str, Any]:
         try:
-            return tokenizer_process.ask(self.location, kind, values, SPLIT_LIMITS)
+            return tokenizer_process.send_request(self.location, kind, values, SPLIT_LIMITS)
         except (TokenizerError, ProcessEndedError) as error:
             sentence = f"The tokenizer of {self.location.name} failed on this text: {error}."
             raise InputError("text", sentence) from error
 
 
-class BackgroundTokenizer:
+class BackgroundTokenizerLoader:
     """Tokenizer that is loaded on a background thread, which waits for the tokenizer process."""
 
     def __init__(self, folder: ModelFolder) -> None:
@@ -205,7 +209,7 @@ class BackgroundTokenizer:
         self._results: SimpleQueue[FolderTokenizer | Exception] = SimpleQueue()
         Thread(target=_load_tokenizer, args=(folder, self._results), daemon=True).start()
 
-    def result(self, check: Callable[[], object]) -> FolderTokenizer:
+    def wait_for_tokenizer(self, check: Callable[[], object]) -> FolderTokenizer:
         """Wait until the tokenizer is loaded; return it or raise its error.
 
         Parameters

@@ -12,13 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention import device as attention_device
-from visualizer.attention.cached_tensor import float64_on_cpu
+from visualizer.attention.cached_tensor import to_float64_on_cpu
 from visualizer.attention.captured_attention import numbered_labels
-from visualizer.attention.saved_numbers import mark_patches
+from visualizer.attention.saved_numbers import with_image_patches
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.models.editable_heads import EditableHeads
-from visualizer.models.forward_runner import create_forward
+from visualizer.models.forward_runner import create_forward_runner
 from visualizer.models.image_preparation import PreparedImage, prepare_image
 from visualizer.models.long_text_runner import LongTextRunner
 from visualizer.models.model_loading import load_image_processor, load_model
@@ -26,16 +26,16 @@ from visualizer.models.model_ranks import Parallelism
 from visualizer.models.recognition_errors import StepMismatchError, UnsupportedAttentionError
 from visualizer.models.recorded_runs import (
     KEEP_ALL_PARTS,
+    KeptLayersAndStages,
     LayerGroup,
     LayerGroupRun,
-    PartsToKeep,
     create_layer_run,
     group_calls,
-    number_calls,
+    number_calls_by_layer,
 )
 from visualizer.models.surrounding_stages import SurroundingStageRecorder
 from visualizer.models.text_model import PIXELS_ARGUMENT, TextModel
-from visualizer.progress import no_progress, report_part_progress
+from visualizer.progress import ignore_progress, scale_reported_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -114,7 +114,7 @@ class OpenedModel(TextModel):
         # If the parts referred to this object, there would be a reference cycle, and the weights
         # of a closed model would stay in memory until the next garbage collection.
         model = TextModel(loaded)
-        self.forward = create_forward(model)
+        self.forward = create_forward_runner(model)
         self.heads = EditableHeads(model, self.forward)
         self.long_texts = LongTextRunner(model, self.forward, self.heads)
         self._stages = SurroundingStageRecorder(model, self.forward)
@@ -129,7 +129,7 @@ class OpenedModel(TextModel):
         second: str | None = None,
         *,
         is_chat: bool = False,
-        kept: PartsToKeep = KEEP_ALL_PARTS,
+        kept: KeptLayersAndStages = KEEP_ALL_PARTS,
     ) -> tuple[LayerGroupRun, ...]:
         """Run the model on a text and return the runs of its attention.
 
@@ -153,14 +153,16 @@ class OpenedModel(TextModel):
             the text cannot be put into a chat template; with field ``layers`` or ``stages`` if a
             layer or stage does not exist.
         """
-        inputs = self.inputs(text, second, is_chat=is_chat)
+        inputs = self.encode_inputs(text, second, is_chat=is_chat)
         attend = (
-            self._attend if self.long_texts.can_keep_weights(inputs[0]) else self._attend_to_long
+            self._attend
+            if self.long_texts.can_keep_weights(inputs[0])
+            else self._attend_to_long_text
         )
         return kept.select_runs(attend(inputs, {}, {}, kept)[0])
 
     def attend_image(
-        self, path: Path, kept: PartsToKeep = KEEP_ALL_PARTS
+        self, path: Path, kept: KeptLayersAndStages = KEEP_ALL_PARTS
     ) -> tuple[LayerGroupRun, ...]:
         """Run the model on an image and return the runs of its attention, like `attend`.
 
@@ -200,7 +202,7 @@ class OpenedModel(TextModel):
         image: PreparedImage,
         edits: Edits | None = None,
         cuts: Cuts | None = None,
-        kept: PartsToKeep = KEEP_ALL_PARTS,
+        kept: KeptLayersAndStages = KEEP_ALL_PARTS,
     ) -> ForwardResult:
         """Run the model once on an image, with optional head edits and cut edges as in `read`.
 
@@ -212,7 +214,7 @@ class OpenedModel(TextModel):
         """
         given = {PIXELS_ARGUMENT: image.pixels}
         runs, _ = self._attend((given, image.names, ()), edits or {}, cuts or {}, kept)
-        runs = tuple(_with_patches(each, image) for each in runs)
+        runs = tuple(_with_image_patches(each, image) for each in runs)
         if not (edits or cuts):
             return ForwardResult(runs, None, None)
         return ForwardResult(
@@ -222,7 +224,7 @@ class OpenedModel(TextModel):
     def read_unedited_image(self, image: PreparedImage) -> UneditedForwardResult:
         """Run the model without edits on an image, or return the cached result."""
         given = {PIXELS_ARGUMENT: image.pixels}
-        return self._cached_plain_reading((PIXELS_ARGUMENT, image.key, False), lambda: given)
+        return self._cached_unedited_result((PIXELS_ARGUMENT, image.key, False), lambda: given)
 
     def read(
         self,
@@ -247,21 +249,21 @@ class OpenedModel(TextModel):
         InputError
             As in `next_token_log_probabilities`, except for models that generate no text.
         """
-        given = self.inputs(text, second, is_chat=is_chat)
+        given = self.encode_inputs(text, second, is_chat=is_chat)
         attend = (
-            self._attend_to_long
+            self._attend_to_long_text
             if by_blocks and self.long_texts.is_long(given[0])
             else self._attend
         )
         is_changed = bool(edits or cuts)
         is_known = (text, second or "", is_chat) in self._plain
         parts = 2 if is_changed and not is_known else 1
-        with report_part_progress(0, parts):
+        with scale_reported_progress(0, parts):
             runs, result = attend(given, edits or {}, cuts or {})
-        logs = self._next_token_logs(result)
+        logs = self._optional_log_probabilities(result)
         if not is_changed:
             return ForwardResult(runs, logs, logs)
-        with report_part_progress(1, parts):
+        with scale_reported_progress(1, parts):
             plain = self.read_unedited_text(text, second, is_chat=is_chat)
         return ForwardResult(runs, logs, plain.next_token, _weight_distances(runs, plain))
 
@@ -275,41 +277,44 @@ class OpenedModel(TextModel):
         InputError
             As in `attend`; with field ``model`` if the heads cannot be recorded separately.
         """
-        return self._cached_plain_reading(
-            (text, second or "", is_chat), lambda: self.inputs(text, second, is_chat=is_chat)[0]
+        return self._cached_unedited_result(
+            (text, second or "", is_chat),
+            lambda: self.encode_inputs(text, second, is_chat=is_chat)[0],
         )
 
-    def _cached_plain_reading(
+    def _cached_unedited_result(
         self, key: tuple[str, str, bool], given: Callable[[], Mapping[str, Any]]
     ) -> UneditedForwardResult:
         with self.forward.lock:
             known = self._plain.pop(key, None)
-            found = known or self._compute_plain_reading(given())
+            found = known or self._compute_unedited_result(given())
             self._plain[key] = found
             while len(self._plain) > MAX_CACHED_READINGS:
                 del self._plain[next(iter(self._plain))]
         return found
 
-    def _compute_plain_reading(self, given: Mapping[str, Any]) -> UneditedForwardResult:
+    def _compute_unedited_result(self, given: Mapping[str, Any]) -> UneditedForwardResult:
         if PIXELS_ARGUMENT not in given and self.long_texts.is_long(given):
             with suppress(UnsupportedAttentionError):
-                _, result = self.long_texts.read(given, {}, keeps=False)
-                return UneditedForwardResult(self._next_token_logs(result), {}, {}, is_long=True)
-        calls, result = self.calls_by_layer({**given, **self.last_logits_arguments})
+                _, result = self.long_texts.run_and_record(given, {}, keeps=False)
+                return UneditedForwardResult(
+                    self._optional_log_probabilities(result), {}, {}, is_long=True
+                )
+        calls, result = self.record_calls_by_layer({**given, **self.last_logits_arguments})
         contexts = {at: call.context[0] for at, call in calls.items() if call.context is not None}
         is_small = sum(call.weights.nbytes for call in calls.values()) <= MAX_CACHED_READING_BYTES
         weights = {at: call.weights[0] for at, call in calls.items()} if is_small else {}
-        return UneditedForwardResult(self._next_token_logs(result), contexts, weights)
+        return UneditedForwardResult(self._optional_log_probabilities(result), contexts, weights)
 
-    def _next_token_logs(self, result: Any) -> torch.Tensor | None:
-        return None if self.no_next_token_reason else _last_log_probabilities(result)
+    def _optional_log_probabilities(self, result: Any) -> torch.Tensor | None:
+        return None if self.no_next_token_reason else _last_token_log_probabilities(result)
 
     def _attend(
         self,
         inputs: Inputs,
         edits: Edits,
         cuts: Cuts,
-        kept: PartsToKeep = KEEP_ALL_PARTS,
+        kept: KeptLayersAndStages = KEEP_ALL_PARTS,
         *,
         repeats: bool = True,
     ) -> tuple[tuple[LayerGroupRun, ...], Any]:
@@ -329,13 +334,13 @@ class OpenedModel(TextModel):
             with around as seen, recording as calls:
                 more = self.cache_disabling_arguments if seen.is_repeated else {}
                 result = self.forward.run({**given, **self.last_logits_arguments, **more})
-        self.heads.update(calls)
+        self.heads.heads_from_calls(calls)
         groups = group_calls(kept.select_calls(calls))
         if not groups:
             sentence = f"No attention could be recorded in {self.folder.name}."
             raise InputError("model", sentence)
         where = attention_device.describe_device(self.device)
-        begins_twice = self.double_start_notice(given)
+        begins_twice = self.double_bos_notice(given)
         name, runs = self.folder.name, []
         again = partial(self.forward.record_calls, by_module, cut_by_module)
         for group in groups:
@@ -343,15 +348,15 @@ class OpenedModel(TextModel):
             found = create_layer_run(group, name, *labels, where)
             if seen.module_calls and not group.is_cross:
                 try:
-                    found = self._stages.add_to_run(found, seen, edits, again)
+                    found = self._stages.add_stages_to_run(found, seen, edits, again)
                 except StepMismatchError:  # the first tokens have other steps
                     return self._attend(inputs, edits, cuts, kept, repeats=False)
             notices = filter(None, (seen.notice, begins_twice, *self.folder.notices))
             runs.append(reduce(LayerGroupRun.with_notice, notices, found))
         return tuple(runs), result
 
-    def _attend_to_long(
-        self, inputs: Inputs, edits: Edits, cuts: Cuts, kept: PartsToKeep = KEEP_ALL_PARTS
+    def _attend_to_long_text(
+        self, inputs: Inputs, edits: Edits, cuts: Cuts, kept: KeptLayersAndStages = KEEP_ALL_PARTS
     ) -> tuple[tuple[LayerGroupRun, ...], Any]:
         """Run the model on a long text, like `_attend`; keep all weights only if necessary."""
         try:
@@ -386,10 +391,10 @@ class OpenedModel(TextModel):
             would have no key left.
         """
         self.check_can_generate()
-        given, *_ = self.inputs(text, None, is_chat=is_chat)
+        given, *_ = self.encode_inputs(text, None, is_chat=is_chat)
         self.check_memory(given["input_ids"].shape[-1], 1)
         _, result = self._run_recorded(given, edits, cuts, self.last_logits_arguments, keeps=False)
-        return _last_log_probabilities(result)
+        return _last_token_log_probabilities(result)
 
     def ablated_log_probabilities(
         self,
@@ -413,7 +418,7 @@ class OpenedModel(TextModel):
             As in `next_token_log_probabilities`.
         """
         self.check_can_generate()
-        given, *_ = self.inputs(text, None)
+        given, *_ = self.encode_inputs(text, None)
         self.check_memory(given["input_ids"].shape[-1], len(heads))
         on = torch.ones(len(heads), device=self.model.device, dtype=self.model.dtype)
         each: dict[LayerAndHead, ContextEdit] = dict(edits or {})
@@ -428,7 +433,7 @@ class OpenedModel(TextModel):
         batch = {name: tensor.expand(len(heads), -1) for name, tensor in given.items()}
         changed = {**batch, **self.last_logits_arguments}
         _, result = self._run_recorded(given, each, cuts, changed, keeps=False)
-        logs: torch.Tensor = float64_on_cpu(result.logits[:, -1]).log_softmax(-1)
+        logs: torch.Tensor = to_float64_on_cpu(result.logits[:, -1]).log_softmax(-1)
         return logs
 
     def _run_recorded(
@@ -450,7 +455,7 @@ class OpenedModel(TextModel):
             with self.forward.record_calls(by_module, cut_by_module, keeps=keeps) as calls:
                 return calls, self.forward.run({**given, **changed})
 
-    def calls_by_layer(
+    def record_calls_by_layer(
         self, given: Mapping[str, Any], edits: Edits | None = None, cuts: Cuts | None = None
     ) -> tuple[dict[int, AttentionCall], Any]:
         """Run the model once; return the recorded attention call of each layer, and its output.
@@ -464,22 +469,22 @@ class OpenedModel(TextModel):
         if PIXELS_ARGUMENT not in given:
             self.check_memory(given["input_ids"].shape[-1])
         calls, result = self._run_recorded(given, edits, cuts, {})
-        self.heads.update(calls)
+        self.heads.heads_from_calls(calls)
         if not self.heads.are_editable:
             sentence = f"The heads of {self.folder.name} cannot be recorded separately."
             raise InputError("model", sentence)
-        return dict(number_calls(calls)), result
+        return dict(number_calls_by_layer(calls)), result
 
 
-def _with_patches(found: LayerGroupRun, image: PreparedImage) -> LayerGroupRun:
+def _with_image_patches(found: LayerGroupRun, image: PreparedImage) -> LayerGroupRun:
     """Add the image to a run if its tokens are the image's patches."""
     if image.patches is None or found.run.texts != (image.names,) or not found.run.has_same_keys:
         return found
-    return replace(found, run=mark_patches(found.run, image.patches))
+    return replace(found, run=with_image_patches(found.run, image.patches))
 
 
-def _last_log_probabilities(result: Any) -> torch.Tensor:
-    logs: torch.Tensor = float64_on_cpu(result.logits[0, -1]).log_softmax(-1)
+def _last_token_log_probabilities(result: Any) -> torch.Tensor:
+    logs: torch.Tensor = to_float64_on_cpu(result.logits[0, -1]).log_softmax(-1)
     return logs
 
 
@@ -493,8 +498,8 @@ def _weight_distances(
         for layer, call in zip(each.group.layers, each.group.calls, strict=False):
             before = plain.weights.get(layer)
             if before is not None and before.shape == call.weights[0].shape:
-                now = float64_on_cpu(call.read_weights()[0])
-                apart = (now - float64_on_cpu(before)).abs().sum(-1) / 2
+                now = to_float64_on_cpu(call.read_weights()[0])
+                apart = (now - to_float64_on_cpu(before)).abs().sum(-1) / 2
                 found[layer] = apart.mean(-1).cpu().numpy()
     return found
 
@@ -523,7 +528,7 @@ def open_model(
     path: Path,
     device: Device = Device.AUTO,
     dtype: Dtype = Dtype.FLOAT32,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
     parallelism: Parallelism = Parallelism.NONE,
     *,
     is_from_disk: bool = False,

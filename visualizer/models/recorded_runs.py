@@ -16,7 +16,7 @@ from visualizer.attention.captured_attention import CapturedAttention, CapturedV
 from visualizer.attention.captured_layers import WeightSample
 from visualizer.attention.captured_run import create_layered_run
 from visualizer.attention.masks import classify_mask
-from visualizer.attention.saved_numbers import captured_numbers
+from visualizer.attention.saved_numbers import captured_attention_with_numbers
 from visualizer.attention.spec import BooleanMatrix, Dtype, MaskKind
 from visualizer.attention.stage_computation import repeat_for_heads
 from visualizer.brief_repr import brief_repr
@@ -54,7 +54,7 @@ _IGNORED_ARGUMENTS = frozenset({
 })  # fmt: skip
 
 
-class LocatedCall(Protocol):
+class CallWithModule(Protocol):
     """A recorded call of a module."""
 
     @property
@@ -62,7 +62,7 @@ class LocatedCall(Protocol):
         """Path of the module."""
 
 
-CallT = TypeVar("CallT", bound=LocatedCall)
+CallT = TypeVar("CallT", bound=CallWithModule)
 
 
 class ScoreAdditions(Struct, frozen=True, eq=False):
@@ -115,9 +115,9 @@ class LayerGroupRun(Struct, frozen=True, eq=False):
     run: Run
 
     @property
-    def captured(self) -> CapturedAttention | None:
+    def captured_attention(self) -> CapturedAttention | None:
         """The values in the form stored in documents; None for a long text without kept weights."""
-        return captured_numbers(self.run)
+        return captured_attention_with_numbers(self.run)
 
     __repr__ = brief_repr
 
@@ -126,7 +126,7 @@ class LayerGroupRun(Struct, frozen=True, eq=False):
         """Notice that states which layers are shown, counted from 1."""
         layers = [layer + 1 for layer in self.group.layers]
         plural = "s" * (len(layers) > 1)
-        return f"Shown: {self.group.name}, layer{plural} {_format_numbers(layers)}"
+        return f"Shown: {self.group.name}, layer{plural} {_format_layer_numbers(layers)}"
 
     def select_stages(self, names: Collection[str]) -> LayerGroupRun:
         """Return the run with only its attention and some stages."""
@@ -155,7 +155,7 @@ def group_calls(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
 
 
 def _group_layers_of_same_kind(calls: Sequence[AttentionCall]) -> tuple[LayerGroup, ...]:
-    numbered = number_calls(_without_ambiguous_softmax(calls))
+    numbered = number_calls_by_layer(_without_ambiguous_softmax(calls))
     added = _find_score_additions(call for _, call in numbered)
     groups: dict[tuple[object, ...], list[tuple[int, AttentionCall, ScoreAdditions]]] = {}
     for (layer, call), each in zip(numbered, added, strict=True):
@@ -173,7 +173,7 @@ def _without_ambiguous_softmax(calls: Sequence[AttentionCall]) -> list[Attention
     return [call for call in calls if counts[call.module] < 2]
 
 
-def number_calls(calls: Sequence[CallT]) -> list[tuple[int, CallT]]:
+def number_calls_by_layer(calls: Sequence[CallT]) -> list[tuple[int, CallT]]:
     """Pair the calls with the numbers of their layers.
 
     The number is taken from the module's path. If it is ambiguous, as for a module that runs
@@ -242,16 +242,18 @@ def _separate_mask(call: AttentionCall, parts: list[Tensor]) -> ScoreAdditions:
             bias = bias + part
     bias = bias.where(allowed, 0)
     whole = bias.expand(call.weights.shape[1:]) if bool(bias.any()) else None
-    return ScoreAdditions(_layer_mask_of(allowed), whole)
+    return ScoreAdditions(_classify_layer_mask(allowed), whole)
 
 
-def _layer_mask_of(allowed: Tensor) -> LayerMask:
+def _classify_layer_mask(allowed: Tensor) -> LayerMask:
     """Classify a mask of allowed cells, [1 or head, query, key]; return no mask if heads differ."""
     cells = allowed[0].numpy()
     if cells.all() or not bool((allowed == allowed[:1]).all()):  # differs by head
         return LayerMask()
     kind, window = classify_mask(cells)
-    return LayerMask(kind, BooleanMatrix.of(cells) if kind is MaskKind.OWN else None, window)
+    return LayerMask(
+        kind, BooleanMatrix.from_array(cells) if kind is MaskKind.OWN else None, window
+    )
 
 
 def _softcap_of(call: AttentionCall) -> float:
@@ -266,12 +268,12 @@ def _sink_logits(call: AttentionCall) -> Tensor | None:
 
 def _are_row_sums_one(call: AttentionCall) -> bool:
     """Return whether the weights on the keys sum to 1 in each row, leaving none for a sink."""
-    sums = _sample_of(call).sums
+    sums = _weight_sample_of_call(call).sums
     return bool(((sums - 1).abs() <= ROW_SUM_TOLERANCE)[sums != 0].all())
 
 
-def _sample_of(call: AttentionCall) -> WeightSample:
-    return call.sample or WeightSample.of(_to_cpu(call.weights[0]))
+def _weight_sample_of_call(call: AttentionCall) -> WeightSample:
+    return call.sample or WeightSample.from_weights(_to_float_on_cpu(call.weights[0]))
 
 
 class _RecordedLayerTensors:
@@ -285,21 +287,23 @@ class _RecordedLayerTensors:
         self._call = replace(self._call, sample=None, context=None)
 
     def weights(self) -> Tensor:
-        return _to_cpu(self._call.read_weights()[0])
+        return _to_float_on_cpu(self._call.read_weights()[0])
 
-    def weight_sample(self) -> WeightSample:
-        return _sample_of(self._call)
+    def sample_weights(self) -> WeightSample:
+        return _weight_sample_of_call(self._call)
 
     def vectors(self, name: str) -> Tensor:
         part: Tensor = getattr(self._call, name)
-        return _to_cpu(repeat_for_heads(part, self._call.weights.shape[1])[0])
+        return _to_float_on_cpu(repeat_for_heads(part, self._call.weights.shape[1])[0])
 
     def bias(self) -> Tensor | None:
-        return None if self._bias_and_mask.bias is None else _to_cpu(self._bias_and_mask.bias)
+        return (
+            None if self._bias_and_mask.bias is None else _to_float_on_cpu(self._bias_and_mask.bias)
+        )
 
     def sinks(self) -> Tensor | None:
         sinks = _sink_logits(self._call)
-        return None if sinks is None else _to_cpu(sinks)
+        return None if sinks is None else _to_float_on_cpu(sinks)
 
 
 def create_layer_run(
@@ -320,7 +324,7 @@ def create_layer_run(
     _, heads, queries, keys = one.shape
     is_double = one.dtype is torch.float64
     captured = CapturedAttention(
-        name=describe_layers(group.layers, name),
+        name=name_with_layers(group.layers, name),
         layers=len(group.layers),
         heads=heads,
         queries=queries,
@@ -351,7 +355,7 @@ def _build_run(group: LayerGroup, captured: CapturedAttention, device: str) -> L
     return LayerGroupRun(group, replace(run, device=device or run.device))
 
 
-def describe_layers(layers: tuple[int, ...], name: str) -> str:
+def name_with_layers(layers: tuple[int, ...], name: str) -> str:
     """Return the model's name, with the layer numbers unless they are those of the first layers."""
     if layers == tuple(range(len(layers))):
         return name
@@ -365,7 +369,7 @@ def _describe_vectors(group: LayerGroup) -> CapturedVectors:
     if cut and all(each.mask is MaskKind.NONE for each in masks):
         # Without another mask, cut edges are represented in a mask that allows all cells.
         allowed = np.ones(tuple(group.calls[0].weights.shape[-2:]), dtype=bool)
-        masks = (LayerMask(MaskKind.OWN, BooleanMatrix.of(allowed)),) * len(masks)
+        masks = (LayerMask(MaskKind.OWN, BooleanMatrix.from_array(allowed)),) * len(masks)
     is_one = all(other == masks[0] for other in masks[1:])
     mask = masks[0] if is_one else LayerMask()
     one = group.calls[0]
@@ -406,7 +410,7 @@ def _cut_edges(group: LayerGroup) -> tuple[tuple[int, int, int, int], ...]:
     return tuple(sorted(edges))
 
 
-def _to_cpu(part: Tensor) -> Tensor:
+def _to_float_on_cpu(part: Tensor) -> Tensor:
     """Copy a tensor to the CPU, in a type that NumPy supports."""
     whole = part.detach().cpu()
     return whole if whole.dtype is torch.float64 else whole.float()
@@ -414,7 +418,7 @@ def _to_cpu(part: Tensor) -> Tensor:
 
 def unknown_arguments(arguments: Mapping[str, object], heads: int) -> tuple[str, ...]:
     """Return the names of arguments that may change how scores become weights."""
-    names = {name for name, given in arguments.items() if _is_given(given)}
+    names = {name for name, given in arguments.items() if _is_argument_given(given)}
     names -= _SUPPORTED_ARGUMENTS | _IGNORED_ARGUMENTS
     sinks = arguments.get("s_aux")
     if isinstance(sinks, torch.Tensor) and sinks.numel() != heads:
@@ -422,7 +426,7 @@ def unknown_arguments(arguments: Mapping[str, object], heads: int) -> tuple[str,
     return tuple(sorted(names))[:MAX_LISTED_ARGUMENTS]
 
 
-def _is_given(argument: object) -> bool:
+def _is_argument_given(argument: object) -> bool:
     is_empty = isinstance(argument, Mapping) and not argument
     return argument is not None and not is_empty
 
@@ -431,7 +435,7 @@ def _unknown_arguments_of(call: AttentionCall) -> tuple[str, ...]:
     return unknown_arguments(call.arguments, call.weights.shape[1])
 
 
-class PartsToKeep(Struct, frozen=True):
+class KeptLayersAndStages(Struct, frozen=True):
     """The layers and stages that are kept when a model runs on a text.
 
     Parameters
@@ -455,15 +459,17 @@ class PartsToKeep(Struct, frozen=True):
         """
         if self.layers is None:
             return [*calls]
-        numbered = number_calls(calls)
+        numbered = number_calls_by_layer(calls)
         known = sorted({number for number, _ in numbered})
         if missing := sorted(self.layers.difference(known)):
-            layers = _format_numbers(known)
+            layers = _format_layer_numbers(known)
             sentence = f"Layer {missing[0]} has no attention. Layers with attention: {layers}."
             raise InputError("layers", sentence)
         selected = [(number, call) for number, call in numbered if number in self.layers]
         calls_found = [call for _, call in selected]
-        if [number for number, _ in number_calls(calls_found)] != [at for at, _ in selected]:
+        if [number for number, _ in number_calls_by_layer(calls_found)] != [
+            at for at, _ in selected
+        ]:
             sentence = "The layers of this model cannot be selected by number. Keep all layers."
             raise InputError("layers", sentence)
         return calls_found
@@ -485,10 +491,10 @@ class PartsToKeep(Struct, frozen=True):
         return tuple(each.select_stages(self.stages) for each in runs)
 
 
-KEEP_ALL_PARTS = PartsToKeep()
+KEEP_ALL_PARTS = KeptLayersAndStages()
 
 
-def _format_numbers(numbers: Sequence[int]) -> str:
+def _format_layer_numbers(numbers: Sequence[int]) -> str:
     is_range = [*numbers] == [*range(numbers[0], numbers[-1] + 1)]
     if is_range and len(numbers) > 1:
         return f"{numbers[0]} to {numbers[-1]}"

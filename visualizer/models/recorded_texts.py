@@ -63,7 +63,7 @@ class _ForwardPass(Struct, eq=False):
     calls: list[AttentionCall]
 
 
-class _Rows(Struct, frozen=True, eq=False):
+class _CallRows(Struct, frozen=True, eq=False):
     """Rows of one call, without keys and values.
 
     Parameters
@@ -85,30 +85,32 @@ class _Rows(Struct, frozen=True, eq=False):
         return self.first + self.call.weights.shape[-2]
 
 
-class _KeyBlock(Struct, frozen=True, eq=False):
+class _KeyValueBlock(Struct, frozen=True, eq=False):
     """Keys and values from a position onwards, [batch, head, key, …]; None if unknown."""
 
     first: int
     keys: Tensor | None
     values: Tensor | None
 
-    def copy_prefix(self, position: int) -> _KeyBlock:
+    def copy_prefix(self, position: int) -> _KeyValueBlock:
         """Copy the part before a position, so that the memory of the rest can be released."""
         stop = position - self.first
         parts = (self.keys, self.values)
-        return _KeyBlock(self.first, *(p if p is None else p[..., :stop, :].clone() for p in parts))
+        return _KeyValueBlock(
+            self.first, *(p if p is None else p[..., :stop, :].clone() for p in parts)
+        )
 
-    def reorder_batch(self, order: Tensor) -> _KeyBlock:
+    def reorder_batch(self, order: Tensor) -> _KeyValueBlock:
         """Return the block with the batch reordered."""
-        return _KeyBlock(
+        return _KeyValueBlock(
             self.first, *(_reorder_batch(part, order) for part in (self.keys, self.values))
         )
 
 
-class _Chain:
+class _CallChain:
     """Successive calls of one attention module for the same texts."""
 
-    def __init__(self, rows: _Rows, keys: _KeyBlock, *, is_cross: bool) -> None:
+    def __init__(self, rows: _CallRows, keys: _KeyValueBlock, *, is_cross: bool) -> None:
         self.rows, self.keys, self.is_cross = [rows], [keys], is_cross
 
     @property
@@ -116,7 +118,7 @@ class _Chain:
         """Number of positions in the text so far."""
         return self.rows[-1].stop
 
-    def match_continuation(self, other: _Chain) -> Tensor | bool:
+    def match_continuation(self, other: _CallChain) -> Tensor | bool:
         """Return whether a later call continues these calls, and for which texts of the batch.
 
         A call continues these calls if its cached keys are the same. If the result is a tensor, it
@@ -138,7 +140,7 @@ class _Chain:
         found = [next((at for at, a in enumerate(before) if torch.equal(a, b)), -1) for b in now]
         return False if -1 in found else torch.tensor(found, device=now.device)
 
-    def extend(self, other: _Chain, order: Tensor | None) -> None:
+    def extend(self, other: _CallChain, order: Tensor | None) -> None:
         """Add the rows of a later call, replacing those that it recomputes."""
         (rows,), (block,) = other.rows, other.keys
         if not self.is_cross:
@@ -178,10 +180,10 @@ class _Chain:
         biases = [call.arguments.get("position_bias") for call in calls]
         arguments = dict(calls[-1].arguments)
         if any(bias is not None for bias in biases):
-            arguments["position_bias"] = _assemble(biases, starts, size)
+            arguments["position_bias"] = _place_blocks(biases, starts, size)
         return replace(
             calls[-1],
-            weights=_assemble([call.weights for call in calls], starts, size),
+            weights=_place_blocks([call.weights for call in calls], starts, size),
             queries=_concatenate([call.queries for call in calls], -2),
             mask=_assemble_masks(calls, starts, size),
             context=_concatenate([call.context for call in calls], 1),
@@ -193,13 +195,13 @@ class _Chain:
         """Return the calls for a text of the last batch, including the calls that they continue."""
         found = []
         for rows in reversed(self.rows):
-            found.append(rows.call.select_text(text))
+            found.append(rows.call.select_text_of_batch(text))
             if rows.order is not None:
                 text = int(rows.order[text])
         return found[::-1]
 
 
-class RecordedCall(Struct, frozen=True, eq=False):
+class UnpaddedCall(Struct, frozen=True, eq=False):
     """A call of one text, without padding.
 
     Parameters
@@ -227,7 +229,7 @@ class RecordedText(Struct, frozen=True, eq=False):
         Masks of the positions that are not padding, by text.
     """
 
-    calls: tuple[RecordedCall, ...]
+    calls: tuple[UnpaddedCall, ...]
     real: Mapping[str, tuple[bool, ...]]
 
 
@@ -256,7 +258,7 @@ class TextRecorder:
         settings = getattr(model, "generation_config", None) or model.config
         self._padding_token = getattr(settings, "pad_token_id", None)
         self._pass: _ForwardPass | None = None
-        self._chains: dict[ModuleCallIndex, _Chain] = {}
+        self._chains: dict[ModuleCallIndex, _CallChain] = {}
         self._real: dict[str, Tensor] = {}
 
     def begin_pass(self, name: str, arguments: Mapping[str, Any], *, is_model: bool) -> None:
@@ -302,20 +304,20 @@ class TextRecorder:
         if self._pass is not None:
             self._pass.calls.append(call)
 
-    def accepts_shape(self, weights: Tensor) -> bool:
+    def accepts_weights_shape(self, weights: Tensor) -> bool:
         """Return whether the shape of weights fits queries that follow the cached keys."""
         past, (queries, keys) = self._pass.past if self._pass else 0, weights.shape[-2:]
         return past > 0 and keys == past + queries
 
     @property
-    def count(self) -> int:
+    def text_count(self) -> int:
         """Number of texts in the batch; 0 if nothing was recorded."""
         self._finish_pass()
         return max((len(each.rows[-1].call.weights) for each in self._chains.values()), default=0)
 
-    def text(self, at: int) -> RecordedText:
+    def recorded_text(self, at: int) -> RecordedText:
         """Return the recorded calls of one text of the batch."""
-        size = self.count
+        size = self.text_count
         real = {
             side: tuple(mask[at * len(mask) // size].tolist()) for side, mask in self._real.items()
         }
@@ -323,11 +325,11 @@ class TextRecorder:
         return RecordedText(calls, real)
 
     def _call_of_text(
-        self, chain: _Chain, at: int, size: int, real: Mapping[str, tuple[bool, ...]]
-    ) -> RecordedCall:
+        self, chain: _CallChain, at: int, size: int, real: Mapping[str, tuple[bool, ...]]
+    ) -> UnpaddedCall:
         # One encoded text may belong to several texts of the batch.
         call = chain.join_calls(at * len(chain.rows[-1].call.weights) // size)
-        side, first, stop = self._text_of_module(call.module), chain.rows[0].first, chain.stop
+        side, first, stop = self._text_key_of_module(call.module), chain.rows[0].first, chain.stop
         before = _non_padding_positions(real.get(side), stop)
         if not before or before[-1] < first:  # everything is padding: keep all positions
             before = [*range(stop)]
@@ -338,14 +340,14 @@ class TextRecorder:
             keys = _non_padding_positions(real.get(_TEXT), count, is_whole=True) or [*range(count)]
         is_continuation = not chain.is_cross and len(queries) < len(keys)
         call = _select_positions(call, [place - first for place in queries], keys)
-        return RecordedCall(
+        return UnpaddedCall(
             replace(call, is_continuation=is_continuation),
             len(before),
             stop - len(before),
             0 if chain.is_cross else sum(key < chain.keys[0].first for key in keys),
         )
 
-    def _text_of_module(self, module: str) -> str:
+    def _text_key_of_module(self, module: str) -> str:
         return _DECODER if self._is_pair and is_decoder_part(module) else _TEXT
 
     def _finish_pass(self) -> None:
@@ -371,7 +373,7 @@ class TextRecorder:
                 self._chains[place] = chain
         self._update_padding(chains.values(), made, None if isinstance(order, bool) else order)
 
-    def _attends_to_same_encoding(self, chains: Mapping[ModuleCallIndex, _Chain]) -> bool:
+    def _attends_to_same_encoding(self, chains: Mapping[ModuleCallIndex, _CallChain]) -> bool:
         """Return whether a decoder attends to the same encoded text as before."""
         across = [
             (self._chains[place].keys[-1].keys, chain.keys[-1].keys)
@@ -384,7 +386,7 @@ class TextRecorder:
         )
 
     def _match_continued_texts(
-        self, made: _ForwardPass, chains: Mapping[ModuleCallIndex, _Chain]
+        self, made: _ForwardPass, chains: Mapping[ModuleCallIndex, _CallChain]
     ) -> Tensor | bool:
         """Return whether a pass continues earlier passes, and for which texts of the batch."""
         if not made.past or not chains.keys() <= self._chains.keys():
@@ -398,12 +400,12 @@ class TextRecorder:
         return found
 
     def _update_padding(
-        self, chains: Iterable[_Chain], made: _ForwardPass, order: Tensor | None
+        self, chains: Iterable[_CallChain], made: _ForwardPass, order: Tensor | None
     ) -> None:
         """Update the padding positions; the mask of a pass may omit cached positions."""
         own = [each for each in chains if not each.is_cross]
         for side, chain in {
-            self._text_of_module(each.rows[0].call.module): each for each in own
+            self._text_key_of_module(each.rows[0].call.module): each for each in own
         }.items():
             first, stop, batch = chain.rows[0].first, chain.stop, len(chain.rows[0].call.weights)
             known, before = made.real.get(side), self._real.get(side)
@@ -422,7 +424,7 @@ class TextRecorder:
         self._real = made.real | self._real
 
 
-def _build_chains(made: _ForwardPass) -> Iterator[tuple[ModuleCallIndex, _Chain]]:
+def _build_chains(made: _ForwardPass) -> Iterator[tuple[ModuleCallIndex, _CallChain]]:
     """Yield a chain for each call of a pass."""
     counts: Counter[str] = Counter()
     for call in made.calls:
@@ -437,9 +439,9 @@ def _build_chains(made: _ForwardPass) -> Iterator[tuple[ModuleCallIndex, _Chain]
         elif made.is_overwritten and call.keys is not None and call.values is not None:
             call = replace(call, keys=call.keys.clone(), values=call.values.clone())
         first_key = 0 if is_cross else stop - keys
-        rows = _Rows(replace(call, keys=None, values=None), made.past, first_key)
-        block = _KeyBlock(first_key, call.keys, call.values)
-        yield (call.module, counts[call.module]), _Chain(rows, block, is_cross=is_cross)
+        rows = _CallRows(replace(call, keys=None, values=None), made.past, first_key)
+        block = _KeyValueBlock(first_key, call.keys, call.values)
+        yield (call.module, counts[call.module]), _CallChain(rows, block, is_cross=is_cross)
         counts[call.module] += 1
 
 
@@ -551,7 +553,7 @@ def _concatenate(parts: list[Tensor | None], axis: int) -> Tensor | None:
     return known[0] if len(known) == 1 else torch.cat(known, axis)
 
 
-def _assemble(
+def _place_blocks(
     parts: list[Tensor | None],
     starts: list[tuple[int, int]],
     size: tuple[int, int],
@@ -582,7 +584,7 @@ def _assemble_masks(
         is_closed = mask <= torch.finfo(mask.dtype).min / 2
         wide = mask.to(torch.promote_types(mask.dtype, torch.float32))
         parts.append(wide.masked_fill(is_closed, lowest).expand(-1, -1, *sides))
-    return _assemble(parts, starts, size, lowest)
+    return _place_blocks(parts, starts, size, lowest)
 
 
 Tokens = tuple[str, ...]
@@ -649,7 +651,7 @@ def _tokens_by_length(words: Tokens, text: RecordedText) -> dict[int, Tokens]:
 
 
 def _build_run(
-    group: LayerGroup, first: RecordedCall, name: str, named: dict[int, Tokens]
+    group: LayerGroup, first: UnpaddedCall, name: str, named: dict[int, Tokens]
 ) -> LayerGroupRun:
     words = named.get(first.length) or numbered_labels(first.length)
     queries, keys = first.call.weights.shape[-2:]
@@ -682,13 +684,13 @@ class RecordedBatch:
         self._made: dict[int, tuple[LayerGroupRun, ...]] = {}
 
     def __len__(self) -> int:
-        return self._recorded.count
+        return self._recorded.text_count
 
-    def runs(self, at: int) -> tuple[LayerGroupRun, ...]:
+    def runs_of_text(self, at: int) -> tuple[LayerGroupRun, ...]:
         """Return the runs of one of the texts; errors are those of `create_text_runs`."""
         if at not in self._made:
             words = self._words[at] if at < len(self._words) else None
-            found = create_text_runs(self._recorded.text(at), self._name, words)
+            found = create_text_runs(self._recorded.recorded_text(at), self._name, words)
             if len(self) > 1:
                 notice = BATCH_NOTICE.format(number=at + 1, count=len(self))
                 found = tuple(each.with_notice(notice) for each in found)

@@ -90,7 +90,7 @@ def unsupported_input_error(name: str, what: str) -> InputError:
     )
 
 
-def unused_parts_notice(name: str, config: Mapping[str, Any]) -> str:
+def unused_submodels_notice(name: str, config: Mapping[str, Any]) -> str:
     """Return the notice about parts of a model that are not run; empty if there are none."""
     if str(config.get("model_type")) in _BY_IMAGE:
         return f"Only the image encoder of {name} is run; its text encoder is not used."

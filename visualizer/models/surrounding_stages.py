@@ -13,7 +13,7 @@ from visualizer.attention import device as attention_device
 from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.layer_operations import ResidualStream
 from visualizer.attention.layer_stages import STAGE_ORDER, SURROUNDING_STAGES, create_layer_stages
-from visualizer.attention.layered_tensor import LayerCache, LayeredTensor, LazyTensor
+from visualizer.attention.layered_tensor import ComputedStageCache, LayeredTensor, LazyStageTensor
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import Device
 from visualizer.attention.trace import Trace
@@ -21,18 +21,18 @@ from visualizer.format import format_size
 from visualizer.models.layer_recognition import (
     RecognizedLayers,
     collect_layer_values,
-    infer_layers,
-    infer_text_layers,
-    infer_text_steps,
+    collect_text_stages,
+    collect_text_steps,
+    recognize_layers,
 )
 from visualizer.models.layer_recorder import (
-    LayerInput,
+    LayerArguments,
     ModuleCall,
     first_input,
     record_layer_inputs,
     record_module_calls,
 )
-from visualizer.models.layer_values import LayerRecording, text_vectors
+from visualizer.models.layer_values import LayerRecording, vectors_without_batch_axis
 from visualizer.models.recognition_errors import StepMismatchError, infer_or_none
 from visualizer.models.recorded_runs import LayerGroupRun, group_calls
 from visualizer.models.text_model import PIXELS_ARGUMENT
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from visualizer.models.forward_runner import ForwardRunner
     from visualizer.models.layer_recognition import LayerStages
     from visualizer.models.model_source import LayerAndHead
-    from visualizer.models.recorded_runs import LayerGroup, PartsToKeep
+    from visualizer.models.recorded_runs import KeptLayersAndStages, LayerGroup
     from visualizer.models.text_model import TextModel
 
     Recording = Callable[[], AbstractContextManager[list[AttentionCall]]]
@@ -90,10 +90,10 @@ def add_surrounding_stages(
             known = memory.get(key)
             stages = _stages_of_text(known, group, module_calls, edits)
             if key not in memory or (known is not None and stages is None):
-                known = infer_layers(model, group.calls, group.layers, module_calls)
+                known = recognize_layers(model, group.calls, group.layers, module_calls)
                 # Keep only findings that hold for most texts: a single token has no rotation
                 # (RoPE), and edited heads have other outputs.
-                if found.run.trace.tokens > 1 and not edits:
+                if found.run.trace.query_count > 1 and not edits:
                     memory.setdefault(key, known)
                 stages = _stages_of_text(known, group, module_calls, edits)
         if stages is None:
@@ -123,7 +123,7 @@ def _stages_of_text(
     if known is None:
         return None
     try:
-        return infer_text_layers(known, group.calls, group.layers, module_calls, edits)
+        return collect_text_stages(known, group.calls, group.layers, module_calls, edits)
     except StepMismatchError:
         return None
 
@@ -143,7 +143,7 @@ def add_layer_stages(
     tensors : mapping
         The stages, by name.
     steps, weights : mapping
-        As returned by `infer_text_steps`.
+        As returned by `collect_text_steps`.
     """
     trace = run.trace
     rows = {row.name: row for row in trace.stages}
@@ -152,7 +152,7 @@ def add_layer_stages(
         for row in create_layer_stages(steps)
         if row.step is not None or row.name not in rows
     }
-    held = {**tensors, **{name: trace.cached_stage(name) for name in trace.names}}
+    held = {**tensors, **{name: trace.cached_stage_tensor(name) for name in trace.names}}
     names = sorted(held, key=STAGE_ORDER.index)
     whole = Trace(
         trace.spec,
@@ -189,12 +189,12 @@ def module_widths(paths: tuple[str, ...], module_calls: Mapping[str, ModuleCall]
     }
 
 
-def add_repeated_layers(
+def add_recomputed_stages(
     found: LayerGroupRun,
     model: nn.Module,
     known: RecognizedLayers,
     module_calls: Mapping[str, ModuleCall],
-    inputs: Mapping[str, LayerInput],
+    inputs: Mapping[str, LayerArguments],
     edits: Mapping[LayerAndHead, ContextEdit],
     recording: Recording,
 ) -> LayerGroupRun:
@@ -215,8 +215,8 @@ def add_repeated_layers(
     group = found.group
     again = _RecomputedLayers(model, known, group.calls, inputs, recording)
     with torch.no_grad():
-        steps, weights = infer_text_steps(known, group.calls, group.layers, module_calls, edits)
-        sizes = again.sizes()
+        steps, weights = collect_text_steps(known, group.calls, group.layers, module_calls, edits)
+        sizes = again.stage_shapes()
     trace = found.run.trace
     parts = _lazy_stages(again, sizes, len(group.layers), getattr(torch, trace.spec.dtype))
     held = {name: LayeredTensor(own) if trace.axes else own[0] for name, own in parts.items()}
@@ -233,7 +233,7 @@ class _RecomputedLayers:
         model: nn.Module,
         known: RecognizedLayers,
         calls: tuple[AttentionCall, ...],
-        inputs: Mapping[str, LayerInput],
+        inputs: Mapping[str, LayerArguments],
         recording: Recording,
     ) -> None:
         self._model, self._known = model, known
@@ -243,12 +243,12 @@ class _RecomputedLayers:
         self._inputs = tuple(inputs[path] for path in known.paths)
         self._recording = recording
 
-    def sizes(self) -> dict[str, tuple[int, ...]]:
+    def stage_shapes(self) -> dict[str, tuple[int, ...]]:
         """Run a layer again, and return the shapes of its stages if it reproduces its result."""
         step = self._known.steps[Role.RESIDUAL].step
         before = step.before if isinstance(step, ResidualStream) else ()
         at = next((last for last in before if last is not None), 0)
-        found = self.compute(at)
+        found = self.recompute_layer(at)
         if at + 1 < len(before) and before[at + 1] == at and "result" in found:
             wanted, made = self._input_stream(at + 1), found["result"]
             if wanted.shape != made.shape:
@@ -259,11 +259,11 @@ class _RecomputedLayers:
 
     def _input_stream(self, place: int) -> Tensor:
         given = self._inputs[place]
-        stream = text_vectors(first_input(given.given, given.named))
+        stream = vectors_without_batch_axis(first_input(given.given, given.named))
         assert stream is not None
         return stream.cpu()
 
-    def compute(self, place: int) -> dict[str, Tensor]:
+    def recompute_layer(self, place: int) -> dict[str, Tensor]:
         """Return all stages of a layer, [head, token, d_head] or [token, column]."""
         path, given = self._known.paths[place], self._inputs[place]
         module = self._model.get_submodule(path)
@@ -281,25 +281,25 @@ class _RecomputedLayers:
 
 def _lazy_stages(
     again: _RecomputedLayers, sizes: Mapping[str, tuple[int, ...]], layers: int, dtype: torch.dtype
-) -> dict[str, list[LazyTensor]]:
+) -> dict[str, list[LazyStageTensor]]:
     """Return the stages of all layers; computing a layer also caches the limits of its rows."""
-    cache = LayerCache()
-    parts: dict[str, list[LazyTensor]] = {}
+    cache = ComputedStageCache()
+    parts: dict[str, list[LazyStageTensor]] = {}
 
     def compute(layer: int) -> dict[str, Tensor]:
-        found = again.compute(layer)
+        found = again.recompute_layer(layer)
         for name, tensor in found.items():
             parts[name][layer].cache_row_limits(tensor)
         return found
 
     for name, size in sizes.items():
         parts[name] = [
-            LazyTensor(name, layer, size, dtype, compute, cache) for layer in range(layers)
+            LazyStageTensor(name, layer, size, dtype, compute, cache) for layer in range(layers)
         ]
     return parts
 
 
-def _has_cache(given: LayerInput) -> bool:
+def _has_cache(given: LayerArguments) -> bool:
     """Return whether a layer received a cache, to which a repeated run would append again."""
     from transformers import Cache
 
@@ -322,7 +322,7 @@ STAGES_OMITTED_NOTICE = (
 )
 
 
-class SurroundingValues(Struct, frozen=True, eq=False):
+class SurroundingRecording(Struct, frozen=True, eq=False):
     """Recorded values from which the stages around the attention are built.
 
     Parameters
@@ -336,7 +336,7 @@ class SurroundingValues(Struct, frozen=True, eq=False):
     """
 
     module_calls: Mapping[str, ModuleCall] = {}
-    inputs: Mapping[str, LayerInput] = {}
+    inputs: Mapping[str, LayerArguments] = {}
     is_repeated: bool = False
     notice: str = ""
 
@@ -353,37 +353,39 @@ class SurroundingStageRecorder:
 
     @contextmanager
     def record(
-        self, given: Mapping[str, Any], tokens: int, kept: PartsToKeep, *, repeats: bool
-    ) -> Iterator[SurroundingValues]:
+        self, given: Mapping[str, Any], tokens: int, kept: KeptLayersAndStages, *, repeats: bool
+    ) -> Iterator[SurroundingRecording]:
         """Record the values from which the stages around the attention are built.
 
         Parameters
         ----------
-        kept : PartsToKeep
+        kept : KeptLayersAndStages
             Parts to keep; if they include none of these stages, nothing is recorded.
         repeats : bool
             Whether layers may run again on access if the stages are large.
         """
         if kept.stages is not None and SURROUNDING_STAGES.isdisjoint(kept.stages):
-            yield SurroundingValues()
+            yield SurroundingRecording()
             return
         if self._forward.stages_notice:
-            yield SurroundingValues(notice=self._forward.stages_notice)
+            yield SurroundingRecording(notice=self._forward.stages_notice)
             return
-        needed = self._bytes_of_layers(tokens)
+        needed = self._estimate_stage_bytes(tokens)
         room = attention_device.free_device_bytes(Device.CPU) / FREE_MEMORY_DIVISOR
         is_large = needed > MAX_HELD_LAYER_BYTES
-        layers = self._layers_to_repeat(given, kept) if repeats and is_large else None
+        layers = self._layers_to_recompute(given, kept) if repeats and is_large else None
         if layers is not None:
             with record_layer_inputs(self._model.model, layers) as (module_calls, inputs):
-                yield SurroundingValues(module_calls, inputs, is_repeated=True)
+                yield SurroundingRecording(module_calls, inputs, is_repeated=True)
         elif needed <= min(MAX_LAYER_BYTES, room):
             with record_module_calls(self._model.model) as module_calls:
-                yield SurroundingValues(module_calls)
+                yield SurroundingRecording(module_calls)
         else:
-            yield SurroundingValues(notice=STAGES_OMITTED_NOTICE.format(size=format_size(needed)))
+            yield SurroundingRecording(
+                notice=STAGES_OMITTED_NOTICE.format(size=format_size(needed))
+            )
 
-    def _bytes_of_layers(self, tokens: int) -> int:
+    def _estimate_stage_bytes(self, tokens: int) -> int:
         """Estimate the size, in bytes, of the stages around the attention of all layers."""
         width = self._model.config_size("hidden_size") or 1
         wide = self._model.config_size("intermediate_size") or 4 * width
@@ -391,14 +393,14 @@ class SurroundingStageRecorder:
         experts = self._model.config_size("num_experts_per_tok")  # output of each active expert
         return 4 * layers * tokens * ((12 + experts) * width + 3 * wide)
 
-    def _layers_to_repeat(
-        self, given: Mapping[str, Any], kept: PartsToKeep
+    def _layers_to_recompute(
+        self, given: Mapping[str, Any], kept: KeptLayersAndStages
     ) -> tuple[str, ...] | None:
         """Return the paths of layers that can run again; None if they cannot.
 
         The steps of these layers are recognized from the first tokens of the first large text.
         """
-        if PIXELS_ARGUMENT in given or self._model.has_decoder:
+        if PIXELS_ARGUMENT in given or self._model.is_encoder_decoder:
             return None
         widths = self._widths.get(kept.layers)
         if widths is None:
@@ -412,7 +414,9 @@ class SurroundingStageRecorder:
             for group in group_calls(kept.select_calls(calls)):
                 key = (group.name, group.layers)
                 if key not in self._known:
-                    found = infer_layers(self._model.model, group.calls, group.layers, module_calls)
+                    found = recognize_layers(
+                        self._model.model, group.calls, group.layers, module_calls
+                    )
                     self._known[key] = found
                 if (known := self._known[key]) is not None:
                     widths[key] = module_widths(known.paths, module_calls)
@@ -422,8 +426,8 @@ class SurroundingStageRecorder:
             return None
         return tuple(path for known in known_here for path in known.paths)
 
-    def add_to_run(
-        self, found: LayerGroupRun, seen: SurroundingValues, edits: Edits, recording: Recording
+    def add_stages_to_run(
+        self, found: LayerGroupRun, seen: SurroundingRecording, edits: Edits, recording: Recording
     ) -> LayerGroupRun:
         """Add the recognized stages around the attention to a run."""
         if not seen.is_repeated:
@@ -438,6 +442,6 @@ class SurroundingStageRecorder:
         widths = module_widths(known.paths, seen.module_calls)
         if not any(each.get(key) == widths for each in self._widths.values()):
             raise StepMismatchError
-        return add_repeated_layers(
+        return add_recomputed_stages(
             found, self._model.model, known, seen.module_calls, seen.inputs, edits, recording
         )

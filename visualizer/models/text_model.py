@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from visualizer.attention import device as attention_device
-from visualizer.attention.model_reading import SecondTextUse
+from visualizer.attention.model_forward_pass import SecondTextUse
 from visualizer.attention.run import USABLE_MEMORY_SHARE, format_gib
 from visualizer.attention.spec import Device
 from visualizer.attention.token_labels import label_split_characters
@@ -19,7 +19,7 @@ from visualizer.models.model_tokenizer import MAX_LISTED_TOKENS, SPECIAL_TOKEN_N
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from visualizer.attention.model_reading import SpecialTokens
+    from visualizer.attention.model_forward_pass import SpecialTokens
     from visualizer.models.model_loading import LoadedModel
     from visualizer.models.model_tokenizer import ModelTokenizer
 
@@ -49,14 +49,14 @@ class TextModel:
             return 0
 
     @property
-    def has_decoder(self) -> bool:
+    def is_encoder_decoder(self) -> bool:
         """Whether the model has an encoder and a decoder, each with its own text."""
         return bool(getattr(self.model.config, "is_encoder_decoder", False))
 
     @property
     def no_next_token_reason(self) -> str:
         """The reason why the model predicts no next token, as a sentence; empty if it does."""
-        if self.has_decoder or not self.model.can_generate():
+        if self.is_encoder_decoder or not self.model.can_generate():
             return f"{self.folder.name} does not generate text or predict a next token."
         return ""
 
@@ -89,14 +89,14 @@ class TextModel:
         layers = layers or self.config_size("num_hidden_layers") or 1
         heads = self.config_size("num_attention_heads") or 1
         with self.ranks.propagate_errors():
-            _check_memory(layers, heads, tokens, "text")
+            _check_attention_memory(layers, heads, tokens, "text")
 
     def check_image_memory(self, tokens: int) -> None:
         """Reject an image if the attention weights would not fit in the free memory."""
         names = ("num_hidden_layers", "num_attention_heads")
         config = self.image_model.config
         layers, heads = (positive_int_or_zero(getattr(config, name, None)) or 1 for name in names)
-        _check_memory(layers, heads, tokens, "image")
+        _check_attention_memory(layers, heads, tokens, "image")
 
     @property
     def cache_disabling_arguments(self) -> dict[str, bool]:
@@ -109,31 +109,33 @@ class TextModel:
         name = "logits_to_keep"
         return {name: 1} if name in signature(self.model.forward).parameters else {}
 
-    def inputs(self, text: str, second: str | None = None, *, is_chat: bool = False) -> Inputs:
+    def encode_inputs(
+        self, text: str, second: str | None = None, *, is_chat: bool = False
+    ) -> Inputs:
         """Return the model's inputs, the query tokens, and the key tokens if they differ."""
-        tokenizer = self.tokenizer_for_text
+        tokenizer = self.required_tokenizer
         if not text.strip():
             raise InputError("text", EMPTY_TEXT_ERROR)
-        is_pair = bool(second) and not self.has_decoder
+        is_pair = bool(second) and not self.is_encoder_decoder
         given_text = self.prepare_text(text, is_chat=is_chat)
         # A rendered chat template already contains the special tokens.
         coded = tokenizer.encode(given_text, second if is_pair else None, has_special=not is_chat)
         if not coded.count:
             raise InputError("text", EMPTY_TEXT_ERROR)
         if is_pair and coded.count > (alone := tokenizer.encode(given_text).count):
-            self.check_length(alone)
-            self.check_length(coded.count, "second")
-        self.check_length(coded.count)
+            self.check_token_count(alone)
+            self.check_token_count(coded.count, "second")
+        self.check_token_count(coded.count)
         device = self.model.device
         given = {name: torch.tensor([each], device=device) for name, each in coded.inputs.items()}
         words = label_split_characters(coded.tokens)
-        if not self.has_decoder:
+        if not self.is_encoder_decoder:
             return given, words, ()
         start = self._decoder_ids(second)
         given["decoder_input_ids"] = torch.tensor([start], device=device)
         return given, label_split_characters(self.token_texts(start)), words
 
-    def double_start_notice(self, given: Mapping[str, Any]) -> str:
+    def double_bos_notice(self, given: Mapping[str, Any]) -> str:
         """Return a notice if a text starts with two BOS tokens; otherwise an empty string."""
         ids = given.get("input_ids")
         if ids is None or self.tokenizer is None or not self.tokenizer.bos_token:
@@ -144,7 +146,7 @@ class TextModel:
         return DUPLICATE_START_NOTICE.format(token=self.tokenizer.bos_token)
 
     @property
-    def tokenizer_for_text(self) -> ModelTokenizer:
+    def required_tokenizer(self) -> ModelTokenizer:
         """The tokenizer; raises an `InputError` with field ``model`` if there is none."""
         if self.tokenizer is None:
             sentence = f"{self.folder.name} has no tokenizer, so it cannot process text."
@@ -157,7 +159,7 @@ class TextModel:
         """Return a text for the tokenizer: unchanged, or as a user message in a chat template."""
         if not is_chat or not text.strip():
             return text
-        return self.tokenizer_for_text.format_user_message(text, self.folder.name)
+        return self.required_tokenizer.format_user_message(text, self.folder.name)
 
     def special_tokens(
         self, text: str, second: str = "", *, is_chat: bool = False, of_decoder: bool = False
@@ -169,20 +171,20 @@ class TextModel:
         of_decoder : bool
             Whether to return the special tokens of the decoder's text.
         """
-        given, *_ = self.inputs(text, second or None, is_chat=is_chat)
+        given, *_ = self.encode_inputs(text, second or None, is_chat=is_chat)
         # Decoder-only models such as OPT may be called decoders, but have the usual inputs.
         own = "decoder_input_ids"
         ids = given[own if of_decoder and own in given else "input_ids"]
-        names = self.tokenizer_for_text.special_names
+        names = self.required_tokenizer.special_names
         numbers = enumerate(ids[0].tolist())
         return tuple((at, names[number]) for at, number in numbers if number in names)
 
     @property
-    def second_text(self) -> SecondTextUse:
+    def second_text_use(self) -> SecondTextUse:
         """How the model uses a second text."""
         if self.tokenizer is None:
             return SecondTextUse.NONE
-        if self.has_decoder:
+        if self.is_encoder_decoder:
             return SecondTextUse.DECODER
         return SecondTextUse.NONE if self.model.can_generate() else SecondTextUse.PAIR
 
@@ -192,23 +194,23 @@ class TextModel:
         first = getattr(config, "bos_token_id", None) if first is None else first
         ids = [] if first is None else [first]
         if second:
-            coded = self.tokenizer_for_text.encode(second, has_special=False)
-            self.check_length(len(ids) + coded.count, "second")
+            coded = self.required_tokenizer.encode(second, has_special=False)
+            self.check_token_count(len(ids) + coded.count, "second")
             ids += coded.inputs["input_ids"]
         if not ids:
             raise InputError(
                 "second",
                 "The decoder has no start token. Enter the beginning of the decoder’s text.",
             )
-        self.check_length(len(ids), "second")
+        self.check_token_count(len(ids), "second")
         return ids
 
-    def check_length(self, count: int, field: str = "text") -> None:
+    def check_token_count(self, count: int, field: str = "text") -> None:
         """Reject more tokens than the model supports."""
         learned = self.config_size("max_position_embeddings")
         longest = min(MAX_LISTED_TOKENS, learned or MAX_LISTED_TOKENS)
         if count > longest:
-            is_pair = field == "second" and not self.has_decoder
+            is_pair = field == "second" and not self.is_encoder_decoder
             what = "The two texts have" if is_pair else "The text has"
             sentence = f"{what} {count:,} tokens; {self.folder.name} supports at most {longest:,}."
             raise InputError(field, f"{sentence} Use a shorter text.")
@@ -228,7 +230,7 @@ class TextModel:
 
     def token_texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Return the texts of tokens by their ids."""
-        return self.tokenizer_for_text.token_texts(ids)
+        return self.required_tokenizer.token_texts(ids)
 
     def token_text(self, token_id: int) -> str:
         """Return the text of a token by its id."""
@@ -236,7 +238,7 @@ class TextModel:
 
     def decode_tokens(self, ids: Sequence[int]) -> str:
         """Decode tokens into one text."""
-        return self.tokenizer_for_text.decode(ids)
+        return self.required_tokenizer.decode(ids)
 
     def token_id(self, token: str) -> int:
         """Return the id of a token of the vocabulary by its text.
@@ -246,7 +248,7 @@ class TextModel:
         InputError
             With field ``token`` if the text is not exactly one token.
         """
-        found = self.tokenizer_for_text.encode(token, has_special=False)
+        found = self.required_tokenizer.encode(token, has_special=False)
         if found.count != 1:
             split = f"{self.folder.name} splits “{token[:60]}” into {found.count:,} tokens."
             raise InputError("token", f"{split} Enter a single token.")
@@ -259,7 +261,7 @@ def cache_disabling_argument(model: Any) -> dict[str, bool]:
     return {"use_cache": False} if is_there else {}
 
 
-def _check_memory(layers: int, heads: int, tokens: int, field: str) -> None:
+def _check_attention_memory(layers: int, heads: int, tokens: int, field: str) -> None:
     # One stage of all layers, if it is accessed as a whole; the weights, if they must be kept; and
     # the intermediate values of one layer, including its softmax.
     needed = 4 * heads * tokens**2 * (2 * layers + 6)

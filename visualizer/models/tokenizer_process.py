@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from visualizer.errors import InputError, system_error_reason
 from visualizer.language.wire_format import Message, read_messages
-from visualizer.resources import import_path_with_package
+from visualizer.resources import python_path_with_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -99,13 +99,13 @@ class TokenizerProcess:
     def start(self) -> None:
         """Start the process in advance, if it is not running."""
         with self._lock, suppress(ProcessEndedError):  # the next request reports it
-            self._running_process()
+            self._ensure_running_process()
 
-    def load(self, folder: TokenizerLocation) -> Mapping[str, Any]:
+    def load_tokenizer(self, folder: TokenizerLocation) -> Mapping[str, Any]:
         """Load a tokenizer, and return its properties; errors are those of `ask`."""
-        return self._request(lambda started: self._load_tokenizer(started, folder))
+        return self._request_with_restart(lambda started: self._load_tokenizer(started, folder))
 
-    def ask(
+    def send_request(
         self,
         folder: TokenizerLocation,
         kind: str,
@@ -129,11 +129,11 @@ class TokenizerProcess:
                 response = self._load_tokenizer(started, folder)
                 if response.kind != "answered":
                     return response
-            return started.ask(kind, {**values, "number": folder.number}, limits)
+            return started.send_request(kind, {**values, "number": folder.number}, limits)
 
-        return self._request(ask)
+        return self._request_with_restart(ask)
 
-    def close(self, number: int) -> None:
+    def close_tokenizer(self, number: int) -> None:
         """Mark a tokenizer for release, which happens before the next tokenizer is loaded.
 
         Does not block, so it may be called from a finalizer on any thread.
@@ -144,14 +144,14 @@ class TokenizerProcess:
         """Release closed tokenizers; if none is left, the process exits after some time."""
         with self._lock, suppress(ProcessEndedError), self._kill_on_error():
             if self._closed and self._started and not self._started.has_ended:
-                self._forget_tokenizers(self._started)
+                self._unload_closed_tokenizers(self._started)
 
-    def end(self) -> None:
+    def kill(self) -> None:
         """Kill the process, if it is running."""
         with self._lock:
             self._kill_process()
 
-    def _request(self, ask: Callable[[_StartedProcess], Message]) -> Mapping[str, Any]:
+    def _request_with_restart(self, ask: Callable[[_StartedProcess], Message]) -> Mapping[str, Any]:
         """Send a request; if the process had already ended, start a new one and send it again."""
         with self._lock:
             try:
@@ -166,22 +166,22 @@ class TokenizerProcess:
 
     def _request_once(self, ask: Callable[[_StartedProcess], Message]) -> Message:
         with self._kill_on_error():
-            return ask(self._running_process())
+            return ask(self._ensure_running_process())
 
     def _load_tokenizer(self, started: _StartedProcess, folder: TokenizerLocation) -> Message:
         if self._closed:
-            self._forget_tokenizers(started)
+            self._unload_closed_tokenizers(started)
         values = {"number": folder.number, "folder": folder.path, "name": folder.name}
-        response = started.ask("load", values, LOADING_LIMITS)
+        response = started.send_request("load", values, LOADING_LIMITS)
         if response.kind == "answered":
             started.loaded.add(folder.number)
         return response
 
-    def _forget_tokenizers(self, started: _StartedProcess) -> None:
+    def _unload_closed_tokenizers(self, started: _StartedProcess) -> None:
         closed = [self._closed.popleft() for _ in range(len(self._closed))]
-        started.ask("forget", {"numbers": closed}, LOADING_LIMITS)
+        started.send_request("forget", {"numbers": closed}, LOADING_LIMITS)
 
-    def _running_process(self) -> _StartedProcess:
+    def _ensure_running_process(self) -> _StartedProcess:
         if self._started is None or self._started.has_ended:
             self._kill_process()
             self._started = _StartedProcess()
@@ -199,12 +199,12 @@ class TokenizerProcess:
     def _kill_process(self) -> None:
         started, self._started = self._started, None
         if started:
-            started.end()
+            started.kill()
 
 
 class _StartedProcess:
     def __init__(self) -> None:
-        path = import_path_with_package(os.environ.get("PYTHONPATH", ""))
+        path = python_path_with_package(os.environ.get("PYTHONPATH", ""))
         try:
             self._process = subprocess.Popen(
                 PROCESS_COMMAND,
@@ -232,8 +232,8 @@ class _StartedProcess:
         """Whether the process has ended, or was started by the parent of this forked process."""
         return self._owner != os.getpid() or self._process.poll() is not None
 
-    def ask(self, kind: str, values: Mapping[str, Any], limits: ResponseLimits) -> Message:
-        """Send a message and wait for the response; see `TokenizerProcess.ask`."""
+    def send_request(self, kind: str, values: Mapping[str, Any], limits: ResponseLimits) -> Message:
+        """Send a message and wait for the response; see `TokenizerProcess.send_request`."""
         start = monotonic()  # before sending, because the process measures from arrival
         initial_memory = 0
         self._send_message(Message(kind, {**values, "seconds": limits.seconds}))
@@ -269,7 +269,7 @@ class _StartedProcess:
             return int(psutil.Process(self._process.pid).memory_info().rss)
         return 0
 
-    def end(self) -> None:
+    def kill(self) -> None:
         """Kill the process and wait for it."""
         if self._owner == os.getpid():
             self._process.kill()
@@ -289,4 +289,4 @@ def _receive_responses(process: subprocess.Popen[bytes], responses: ResponseQueu
 
 tokenizer_process = TokenizerProcess()
 """The shared tokenizer process."""
-atexit.register(tokenizer_process.end)
+atexit.register(tokenizer_process.kill)

@@ -22,7 +22,7 @@ from msgspec import Struct
 from visualizer.attention.token_labels import (
     BYTE_TOKEN_PATTERN,
     METASPACE,
-    byte_level_bytes,
+    decode_byte_level_token,
     decode_bytes,
 )
 from visualizer.errors import InputError, first_line
@@ -57,7 +57,7 @@ class TokenizerServer:
         """Whether no tokenizers are loaded."""
         return not self._known
 
-    def answer(self, message: Message) -> Message:
+    def handle_message(self, message: Message) -> Message:
         """Return the response to a message: ``answered``, ``refused`` or ``failed``."""
         try:
             return Message("answered", _ANSWERS[message.kind](self, message.values))
@@ -78,7 +78,7 @@ class TokenizerServer:
             "bos_token": getattr(tokenizer, "bos_token", None) or "",
         }
 
-    def _forget_tokenizers(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _unload_tokenizers(self, values: Mapping[str, Any]) -> dict[str, Any]:
         for number in values["numbers"]:
             self._known.pop(number, None)
         gc.collect()
@@ -102,10 +102,10 @@ class TokenizerServer:
     def _decode_text(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {"text": _decode_tokens(self._find_tokenizer(values).tokenizer, values["numbers"])}
 
-    def _list_words(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _list_token_texts(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {"words": _token_texts(self._find_tokenizer(values).tokenizer, values["numbers"])}
 
-    def _render_message(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _render_chat_message(self, values: Mapping[str, Any]) -> dict[str, Any]:
         known = self._find_tokenizer(values)
         return {"text": format_user_message(known.tokenizer, values["text"], known.name)}
 
@@ -115,11 +115,11 @@ class TokenizerServer:
 
 _ANSWERS: dict[str, Callable[[TokenizerServer, Mapping[str, Any]], dict[str, Any]]] = {
     "load": TokenizerServer._load_tokenizer,
-    "forget": TokenizerServer._forget_tokenizers,
+    "forget": TokenizerServer._unload_tokenizers,
     "encode": TokenizerServer._encode_text,
     "decode": TokenizerServer._decode_text,
-    "words": TokenizerServer._list_words,
-    "message": TokenizerServer._render_message,
+    "words": TokenizerServer._list_token_texts,
+    "message": TokenizerServer._render_chat_message,
 }
 
 
@@ -139,7 +139,7 @@ def _token_text(tokenizer: Any, number: int) -> str:
     if not word or "�" in word:  # a part of a character
         if not isinstance(known, str):
             return f"#{number}"
-        content = None if BYTE_TOKEN_PATTERN.fullmatch(known) else byte_level_bytes(known)
+        content = None if BYTE_TOKEN_PATTERN.fullmatch(known) else decode_byte_level_token(known)
         return known if content is None else decode_bytes(content)
     if isinstance(known, str) and known.startswith(METASPACE) and not word.startswith(" "):
         return f" {word}"  # decoding drops a leading space
@@ -157,7 +157,7 @@ def main() -> int:
     faulthandler.dump_traceback_later(IDLE_TIMEOUT_S, exit=True)
     for message in read_messages(sys.stdin.fileno()):
         faulthandler.dump_traceback_later(message.values["seconds"], exit=True)
-        answer = server.answer(message)
+        answer = server.handle_message(message)
         faulthandler.cancel_dump_traceback_later()
         send(answer)
         if server.is_empty:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from visualizer.attention.display_transforms import HeadAggregate
 
 
-class ComparedSide(StrEnum):
+class ComparisonSide(StrEnum):
     """The side of a comparison that a cell belongs to."""
 
     PLAIN = "plain"
@@ -30,7 +30,7 @@ class Cell(Struct, frozen=True):
         Indices in the stage's named dimensions, without the head if heads are aggregated.
     fold : HeadAggregate or None
         How the heads are aggregated; None if they are not.
-    part : ComparedSide
+    part : ComparisonSide
         The side of the comparison.
     layer : int or None
         Index of the layer on the run's axis, for navigation between layers; None for the layer that
@@ -40,7 +40,7 @@ class Cell(Struct, frozen=True):
     stage: str
     place: tuple[int, ...]
     fold: HeadAggregate | None = None
-    part: ComparedSide = ComparedSide.PLAIN
+    part: ComparisonSide = ComparisonSide.PLAIN
     layer: int | None = None
 
     @property

@@ -76,11 +76,13 @@ class Comparison(Struct, frozen=True, eq=False):
     def __hash__(self) -> int:
         return hash(self.requested_fields)
 
-    def changed(self, **fields: Any) -> Comparison:
+    def with_changes(self, **fields: Any) -> Comparison:
         """Return a copy with changed fields and without derived tensors."""
         return replace(self, derived_tensors=WeakKeyDictionary(), **fields)
 
-    def cached_result(self, live: CachedTensor, make: Callable[[], CachedTensor]) -> CachedTensor:
+    def cached_derived_tensor(
+        self, live: CachedTensor, make: Callable[[], CachedTensor]
+    ) -> CachedTensor:
         """Return the cached result for a live tensor; it is computed on first use."""
         found = self.derived_tensors.get(live)
         if found is None:

@@ -9,7 +9,7 @@ from visualizer.attention.settings import SETTINGS, SETTINGS_BY_NAME
 from visualizer.attention.spec import (
     Activation,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     Projection,
     ScaleKind,
 )
@@ -30,8 +30,8 @@ _SCALES = {
     ScaleKind.D_MODEL: "÷ √embedding size",
 }
 _ROUTES = {
-    MaskRoute.AFTER: "after normalizing",
-    MaskRoute.AFTER_RENORMALISED: "after normalizing, renormalized",
+    MaskPlacement.AFTER: "after normalizing",
+    MaskPlacement.AFTER_RENORMALISED: "after normalizing, renormalized",
 }
 
 _SCORE_WORDS = {
@@ -42,7 +42,7 @@ _SCORE_WORDS = {
 """Descriptions of operations on scores that occur only in models, without a setting."""
 
 
-def describe_number_origin(run: Run) -> str:
+def describe_value_origin(run: Run) -> str:
     """Describe how a run's values were computed.
 
     Runs with different values have different captions, unless they differ only in the contents of
@@ -54,20 +54,20 @@ def describe_number_origin(run: Run) -> str:
             for row in run.trace.stages
             if row.operation in _SCORE_WORDS
         ]
-        source = describe_provenance(run) if run.reading else run.source
-        return " · ".join((f"{source} · {run.size}", *steps, *_describe_edits(run)))
+        source = describe_provenance(run) if run.reading else run.source_display_name
+        return " · ".join((f"{source} · {run.size_text}", *steps, *_describe_edits(run)))
     spec = run.trace.spec
     parts = [
         MECHANISM_TITLES[mechanism_of(spec)],
         describe_provenance(run),
-        _describe_text(run),
+        _describe_text_size(run),
         f"embedding {spec.d_in}, {format_count(spec.heads, 'head')} of {spec.d_head}",
-        f"output {spec.width}",
-        *_describe_block(spec),
+        f"output {spec.concatenated_head_width}",
+        *_describe_feed_forward(spec),
         *_describe_weights(spec),
         *_describe_custom_values(spec),
         _describe_mask(spec),
-        *_describe_extras(spec),
+        *_describe_optional_settings(spec),
         *_describe_seed(run),
         f"{spec.dtype}, {run.device}",
     ]
@@ -97,11 +97,11 @@ def describe_computation(run: Run) -> str:
         in_file = trace.bytes_in_file
         file = f", vectors in a file of {format_size(in_file)}" if in_file else ""
         size = f"{format_size(trace.bytes - in_file)}{file}"
-        return "  ·  ".join((run.device, run.size, str(spec.dtype), size))
+        return "  ·  ".join((run.device, run.size_text, str(spec.dtype), size))
     texts = f"{format_count(len(run.texts), 'text')} of " if len(run.texts) > 1 else ""
     parts = (
         run.device,
-        texts + format_count(trace.tokens, "token"),
+        texts + format_count(trace.query_count, "token"),
         f"{format_count(spec.heads, 'head')} of size {spec.d_head}",
         str(spec.dtype),
         f"{format_count(len(trace.stages), 'stage')}, {format_size(trace.bytes)}"
@@ -112,13 +112,13 @@ def describe_computation(run: Run) -> str:
 
 def _memory_note(trace: Trace) -> str:
     """Return a note if the matrices are not kept in memory; otherwise, return an empty string."""
-    queries, keys = trace.sides
+    queries, keys = trace.query_key_counts
     matrices = f"; its {queries:,} × {keys:,} matrices are computed on demand"
     return matrices if trace.is_blockwise else ""
 
 
-def _describe_text(run: Run) -> str:
-    tokens = format_count(run.trace.tokens, "token")
+def _describe_text_size(run: Run) -> str:
+    tokens = format_count(run.trace.query_count, "token")
     if len(run.texts) == 1:
         return tokens
     longest = "up to " if run.trace.spec.lengths else ""
@@ -143,9 +143,11 @@ def _describe_weights(spec: AttentionSpec) -> list[str]:
     return parts
 
 
-def _describe_block(spec: AttentionSpec) -> list[str]:
+def _describe_feed_forward(spec: AttentionSpec) -> list[str]:
     activation = {Activation.RELU: "ReLU", Activation.GELU: "GELU"}[spec.activation]
-    return [f"feed-forward {spec.hidden_width} ({activation})"] if spec.has_block else []
+    return (
+        [f"feed-forward {spec.hidden_width} ({activation})"] if spec.has_transformer_block else []
+    )
 
 
 def _describe_custom_values(spec: AttentionSpec) -> list[str]:
@@ -161,7 +163,7 @@ def _describe_mask(spec: AttentionSpec) -> str:
     return f"{mask} {_ROUTES[spec.route]}" if acts else mask
 
 
-def _describe_extras(spec: AttentionSpec) -> list[str]:
+def _describe_optional_settings(spec: AttentionSpec) -> list[str]:
     extras = []
     if spec.is_dropout_active:
         cells = "custom cells" if spec.own_kept else f"seed {spec.dropout_seed}"

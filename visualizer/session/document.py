@@ -14,8 +14,8 @@ from visualizer.attention.mechanisms import Mechanism, apply_mechanism
 from visualizer.attention.saved_numbers import (
     are_numbers_local,
     attach_numbers,
+    captured_attention_of_layer,
     captured_header,
-    captured_layer,
 )
 from visualizer.attention.settings import setting_value, with_setting
 from visualizer.attention.spec import AttentionSpec, MaskKind
@@ -34,7 +34,7 @@ LONG_TEXT_CHARACTERS = 10_000
 """Number of characters above which a text is long."""
 
 
-class LineSplit(StrEnum):
+class LineGrouping(StrEnum):
     """Whether the lines of the entered text form one text or a batch of texts."""
 
     TOGETHER = "together"
@@ -61,7 +61,7 @@ class Document(Struct, frozen=True):
 
     text: str = BOOK_SENTENCE
     tokenizer: TokenizerKind = TokenizerKind.WORDS
-    lines: LineSplit = LineSplit.TOGETHER
+    lines: LineGrouping = LineGrouping.TOGETHER
     spec: AttentionSpec = field(default_factory=AttentionSpec)
     captured: CapturedAttention | None = None
     labels: str = ""
@@ -72,7 +72,7 @@ class Document(Struct, frozen=True):
 
     def tokens(self) -> tuple[tuple[str, ...], ...]:
         """Return the tokens of each text; a batch omits lines without tokens."""
-        if self.lines is LineSplit.TOGETHER:
+        if self.lines is LineGrouping.TOGETHER:
             return (_tokenize_cached(self.text, self.tokenizer),)
         split = (_tokenize_cached(line, self.tokenizer) for line in self.text.splitlines())
         return tuple(tokens for tokens in split if tokens)
@@ -103,7 +103,7 @@ class Document(Struct, frozen=True):
         image = self.model.image if self.model else None
         return image is not None and not image.path
 
-    def attach_results(self, run: Run) -> Document:
+    def with_results(self, run: Run) -> Document:
         """Return the document with its model's results, if the run is for the document's text.
 
         Values of captured attention that are stored only in the run are also added.
@@ -123,7 +123,7 @@ class Document(Struct, frozen=True):
             captured = reading.fetch_captured()
         return replace(self, captured=captured, model=model)
 
-    def extract_layer(self, run: Run, layer: int) -> Document | None:
+    def with_layer_data(self, run: Run, layer: int) -> Document | None:
         """Return the document with one layer's data from its run, or None if the data is missing.
 
         Parameters
@@ -140,7 +140,7 @@ class Document(Struct, frozen=True):
                 return None
         elif self.captured is None or self.captured != captured_header(run):
             return None
-        captured = captured_layer(run, layer)
+        captured = captured_attention_of_layer(run, layer)
         if captured is None:
             return None
         model = self.model
@@ -148,16 +148,16 @@ class Document(Struct, frozen=True):
             model = replace(model, layers=(reading.layers[layer],))
         return replace(self, captured=captured, model=model)
 
-    def problems(self) -> tuple[Problem, ...]:
+    def setting_problems(self) -> tuple[Problem, ...]:
         """Return the problems with the settings, unless the settings have no effect."""
         return spec_problems(self.spec) if self.has_module else ()
 
     def large_objects(self) -> tuple[bytes | str, ...]:
         """Return the objects that use most of the document's memory: its buffers and long texts."""
         texts = (self.text, self.labels, self.model.second if self.model else "")
-        return (*self.buffers(), *(text for text in texts if len(text) > LONG_TEXT_CHARACTERS))
+        return (*self.data_buffers(), *(text for text in texts if len(text) > LONG_TEXT_CHARACTERS))
 
-    def buffers(self) -> tuple[bytes, ...]:
+    def data_buffers(self) -> tuple[bytes, ...]:
         """Return the data and masks of custom matrices and of captured attention."""
         spec = self.spec
         cells = [own.bits for own in (spec.own_mask, spec.own_kept) if own]
@@ -166,7 +166,7 @@ class Document(Struct, frozen=True):
         captured = self.captured.buffers() if self.captured else ()
         return (*cells, *(matrix.numbers for matrix in matrices), *captured)
 
-    def get(self, name: str) -> Any:
+    def get_setting(self, name: str) -> Any:
         """Return a setting by name: a field of the document or its spec, or a derived setting."""
         if name == "text" and self.has_labels:
             return self.labels
@@ -178,14 +178,14 @@ class Document(Struct, frozen=True):
             return getattr(self, name)
         return setting_value(self.spec, name)
 
-    def set(self, name: str, value: Any) -> Document:
+    def with_setting(self, name: str, value: Any) -> Document:
         """Return the document with one changed setting; the names are those of `get`."""
         if name == "captured":
             return replace(self, captured=value, labels="", model=None)
         if name == "model":
             return replace(self, captured=None, labels="", model=value)
         if name in MODEL_FIELDS and self.model:
-            return self.set("model", replace(self.model, **{name: value}))
+            return self.with_setting("model", replace(self.model, **{name: value}))
         if name == "text" and self.has_labels:
             return replace(self, labels=value)
         if name == "text":
@@ -246,12 +246,12 @@ def detect_typed_text(old: str, new: str) -> tuple[bool, str]:
 
 def truncate_text_to_tokens(document: Document, count: int) -> str:
     """Truncate a document's text to `count` tokens, or each line of a batch separately."""
-    is_one = document.lines is LineSplit.TOGETHER
+    is_one = document.lines is LineGrouping.TOGETHER
     parts = [document.text] if is_one else document.text.splitlines()
-    return "\n".join(_first_tokens_prefix(part, document.tokenizer, count) for part in parts)
+    return "\n".join(_prefix_with_tokens(part, document.tokenizer, count) for part in parts)
 
 
-def _first_tokens_prefix(text: str, tokenizer: TokenizerKind, count: int) -> str:
+def _prefix_with_tokens(text: str, tokenizer: TokenizerKind, count: int) -> str:
     wanted = tokenize(text, tokenizer)[:count]
 
     def has_all_tokens(length: int) -> bool:

@@ -16,9 +16,9 @@ from visualizer.attention.spec import (
     Projection,
 )
 from visualizer.attention.stages import STAGE_TABLE
-from visualizer.errors import InputError, missing_error
+from visualizer.errors import InputError, not_found_error
 from visualizer.format import format_count
-from visualizer.session.document import Document, LineSplit
+from visualizer.session.document import Document, LineGrouping
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -61,8 +61,8 @@ def create_document(
         Several texts form a batch; for captured attention, they are the labels of the queries and
         of the keys. If `texts` is empty, those of the base are kept.
     settings : mapping
-        Values by the names that `Document.set` accepts. The embedding size is set first and the
-        mechanism second, because it may depend on the embedding size.
+        Values by the names that `Document.with_setting` accepts. The embedding size is set first
+        and the mechanism second, because it may depend on the embedding size.
     base : Document, optional
         The document that supplies everything that is not given.
     """
@@ -71,15 +71,15 @@ def create_document(
         texts = [" ".join(str(place + 1) for place in range(settings["own_input"].rows))]
     if texts:
         apart = [" ".join(text.splitlines()) for text in texts]  # each line becomes a text
-        document = document.set("text", "\n".join(apart if len(texts) > 1 else texts))
+        document = document.with_setting("text", "\n".join(apart if len(texts) > 1 else texts))
     if texts and document.has_module:
-        lines = LineSplit.APART if len(texts) > 1 else LineSplit.TOGETHER
-        document = document.set("lines", lines)
+        lines = LineGrouping.APART if len(texts) > 1 else LineGrouping.TOGETHER
+        document = document.with_setting("lines", lines)
     own_input = settings.get("own_input")
     if own_input and "d_in" not in settings:
-        document = document.set("d_in", own_input.columns)
+        document = document.with_setting("d_in", own_input.columns)
     for name in sorted(settings, key=lambda name: _APPLIED_FIRST.get(name, len(_APPLIED_FIRST))):
-        document = document.set(name, settings[name])
+        document = document.with_setting(name, settings[name])
     return replace(document, spec=_infer_missing_settings(document.spec, settings))
 
 
@@ -99,7 +99,7 @@ def _infer_missing_settings(spec: AttentionSpec, settings: Mapping[str, Any]) ->
             found["bias"] = True
         columns = matrix.columns
         if spec.has_grouped_heads:
-            columns = columns * spec.heads // spec.layer_heads(layer)
+            columns = columns * spec.heads // spec.projection_head_count(layer)
         found["d_out"] = columns // share
     if settings.get("own_input"):
         found["d_in"] = settings["own_input"].columns
@@ -109,12 +109,12 @@ def _infer_missing_settings(spec: AttentionSpec, settings: Mapping[str, Any]) ->
 _PART = re.compile(r"(\d+)(?:-(\d+))?")
 
 
-def parse_stages(text: str) -> frozenset[str]:
+def parse_stage_names(text: str) -> frozenset[str]:
     """Parse comma-separated stage names."""
-    return check_stages([part.strip() for part in text.split(",")])
+    return check_stage_names([part.strip() for part in text.split(",")])
 
 
-def check_stages(names: Collection[str]) -> frozenset[str]:
+def check_stage_names(names: Collection[str]) -> frozenset[str]:
     """Check names of stages against the stage table.
 
     Raises
@@ -133,7 +133,7 @@ def check_stages(names: Collection[str]) -> frozenset[str]:
     return frozenset(names)
 
 
-def parse_heads(text: str) -> frozenset[int]:
+def parse_head_indices(text: str) -> frozenset[int]:
     """Convert head numbers such as ``1,3-5`` to indices, which start at 0; empty for ``all``."""
     if text == "all":
         return frozenset()
@@ -150,7 +150,7 @@ def parse_heads(text: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def select_stages_and_heads(
+def with_stages_and_heads(
     run: Run, view: View, stages: frozenset[str] | None, heads: frozenset[int] | None
 ) -> View:
     """Return the view with the given stages and heads; None keeps the current ones.
@@ -175,10 +175,10 @@ def select_stages_and_heads(
 def missing_number_error(field: str, noun: str, number: int, count: int) -> InputError:
     """Return the error for a number, counted from 1, that exceeds the number of items."""
     existing = f"There {'is' if count == 1 else 'are'} {format_count(count, noun)}."
-    return missing_error(field, f"{noun} {number:,}", existing)
+    return not_found_error(field, f"{noun} {number:,}", existing)
 
 
 def missing_stage_message(run: Run, name: str) -> str:
     """Return the error message for a stage that a run does not have; it lists the run's stages."""
-    whose = run.source or "This module"
+    whose = run.source_display_name or "This module"
     return f"{whose} has no stage “{name}”. It has {', '.join(run.trace.names)}."

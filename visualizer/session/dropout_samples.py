@@ -68,19 +68,19 @@ def no_samples_reason(spec: AttentionSpec) -> str:
     return ""
 
 
-def max_samples(run: Run) -> int:
+def max_sample_count(run: Run) -> int:
     """Return the largest allowed number of samples, which is smaller for larger matrices."""
     cells = math.prod(run.trace.shape(Role.WEIGHTS))
     return min(MAX_SAMPLES, 1 << max(0, (MAX_DRAWN_CELLS // cells).bit_length() - 1))
 
 
-def drawable_samples(run: Run, count: int) -> int:
+def drawable_sample_count(run: Run, count: int) -> int:
     """Return the number of samples to draw, which is at most the maximum for the run."""
-    return min(count, max_samples(run))
+    return min(count, max_sample_count(run))
 
 
-def sample_mean(run: Run, count: int, tally: DropoutSampleCounts) -> CachedTensor:
+def mean_of_dropout_samples(run: Run, count: int, tally: DropoutSampleCounts) -> CachedTensor:
     """Return the mean of the weights after dropout over the given number of samples."""
-    spec, weights = run.trace.spec, run.trace.cached_stage(Role.WEIGHTS)
+    spec, weights = run.trace.spec, run.trace.cached_stage_tensor(Role.WEIGHTS)
     counts = tally.count_first_samples(spec, tuple(weights.tensor.shape), count)
     return weights.multiply(counts, count * (1 - spec.dropout))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.remote_numbers import forbid_waiting
+from visualizer.attention.remote_numbers import forbid_waiting_for_numbers
 from visualizer.brief_repr import brief_repr
 
 if TYPE_CHECKING:
@@ -34,8 +34,8 @@ class ExportSnapshot(Struct, frozen=True, eq=False):
     @property
     def document_with_data(self) -> Document:
         """The document as it is written to a file, with the data that is stored only in its run."""
-        with forbid_waiting():
-            return self.document.attach_results(self.run)
+        with forbid_waiting_for_numbers():
+            return self.document.with_results(self.run)
 
     def with_separate_tiles(self) -> ExportSnapshot:
         """Return a copy with images that can be refined without changing those in a window.

@@ -78,9 +78,11 @@ def _describe_model_change(before: ModelSource | None, after: ModelSource | None
         return f"open {after.name}" if after else "return to a module"
     names = _changed_fields(before, after) - {"layers"}
     if names == {"edits"}:
-        return _describe_edited_heads(before.edit_descriptions, after.edit_descriptions)
+        return _describe_edited_heads(
+            before.edit_descriptions_by_head, after.edit_descriptions_by_head
+        )
     if names == {"cuts"}:
-        return _describe_cut_edges(before.cut_cells, after.cut_cells)
+        return _describe_cut_edges(before.cut_cells_by_head, after.cut_cells_by_head)
     return MODEL_FIELD_NAMES.get(next(iter(names)), "") if len(names) == 1 else ""
 
 
@@ -94,11 +96,11 @@ def _describe_edited_heads(
 
 
 def _describe_cut_edges(before: Cells, after: Cells) -> str:
-    new, old = _cells_not_in(after, before), _cells_not_in(before, after)
+    new, old = _cells_missing_from(after, before), _cells_missing_from(before, after)
     return f"cut {describe_cuts(new)}" if new else f"restore {describe_cuts(old)}"
 
 
-def _cells_not_in(cells: Cells, others: Cells) -> Cells:
+def _cells_missing_from(cells: Cells, others: Cells) -> Cells:
     """Return the cells, by head, that are not among the others."""
     found = {
         head: tuple(sorted({*edges} - {*others.get(head, ())})) for head, edges in cells.items()
@@ -125,13 +127,13 @@ class History(Struct, Generic[Value], frozen=True):
     future: tuple[Value, ...] = ()
     key: str = ""
 
-    def keep(self, old: Value, key: str = "") -> History[Value]:
+    def record(self, old: Value, key: str = "") -> History[Value]:
         """Record the replaced value, unless the change has the same key as the last one."""
         if key and key == self.key:
             return History(self.past, (), key)
         return History((*self.past, old)[-MAX_ENTRIES:], (), key)
 
-    def trim_to(
+    def trim_to_bytes(
         self, most: int, list_buffers: Callable[[Value], Iterable[bytes | str]]
     ) -> History[Value]:
         """Drop the oldest values so that the others use at most `most` bytes; the newest is kept.
@@ -155,7 +157,7 @@ class History(Struct, Generic[Value], frozen=True):
                 return History(self.past[len(self.past) - place :], self.future, self.key)
         return self
 
-    def seal(self) -> History[Value]:
+    def end_merged_edit(self) -> History[Value]:
         """End a merged edit; the next change is recorded separately."""
         return History(self.past, self.future)
 
@@ -181,17 +183,17 @@ class DocumentHistory:
 
     def record(self, document: Document, key: str = "") -> None:
         """Record the document before a change; a change with the key of the last one is merged."""
-        kept = self.changes.keep(document, key)
-        self.changes = kept.trim_to(MAX_UNDO_BYTES, Document.large_objects)
+        kept = self.changes.record(document, key)
+        self.changes = kept.trim_to_bytes(MAX_UNDO_BYTES, Document.large_objects)
 
-    def replace(self, changes: History[Document]) -> History[Document]:
+    def replace_history(self, changes: History[Document]) -> History[Document]:
         """Continue with another history, and return the previous one."""
         before, self.changes = self.changes, changes
         return before
 
-    def seal(self) -> None:
+    def end_merged_edit(self) -> None:
         """End a merged edit; the next change is recorded separately."""
-        self.changes = self.changes.seal()
+        self.changes = self.changes.end_merged_edit()
 
     def undo(self, document: Document) -> Document:
         """Return the document before its last change."""

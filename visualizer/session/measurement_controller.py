@@ -48,26 +48,28 @@ class HeadMeasurementController(QObject):
         self._worker.answered.connect(self._handle_answer)
         self._worker.failed.connect(self._handle_worker_failure)
         self._worker.reported.connect(self._report_progress)
-        workspace.changed.connect(self._follow_run)
+        workspace.changed.connect(self._stop_if_run_changed)
 
     @property
     def is_working(self) -> bool:
         """Whether heads are being measured."""
         return self._running_job is not None
 
-    def toggle(self) -> None:
+    def toggle_measurement(self) -> None:
         """Start or stop measuring the heads of the current run."""
         run = self._workspace.run
         if run is None or measurement_status(run) is None:
             return
-        measurement = run.trace.head_measurement(Role.WEIGHTS, run.compared_texts)
+        measurement = run.trace.head_measurement_state(Role.WEIGHTS, run.key_texts)
         if measurement.is_wanted:
             self._cancel()
         else:
             measurement.is_wanted, measurement.problem = True, ""
             measurement.done = measurement.of = 0
             self._running_job = _MeasurementJob(run, measurement)
-            self._worker.ask(partial(_measure_run, self._running_job, self._worker.report))
+            self._worker.submit(
+                partial(_run_measurement_job, self._running_job, self._worker.report)
+            )
         self._workspace.refresh_screen()
 
     def close(self) -> None:
@@ -75,10 +77,10 @@ class HeadMeasurementController(QObject):
         self._cancel()
         self._worker.abandon()
 
-    def _follow_run(self) -> None:
+    def _stop_if_run_changed(self) -> None:
         """Stop measuring if another run is shown."""
         job, run = self._running_job, self._workspace.run
-        if job and (run is None or _run_to_measure(run) is not job.measurement):
+        if job and (run is None or _measurement_of_run(run) is not job.measurement):
             self._cancel()
 
     def _cancel(self) -> None:
@@ -112,13 +114,13 @@ class HeadMeasurementController(QObject):
             self._workspace.failed.emit("".join(traceback.format_exception(error)))
 
 
-def _run_to_measure(run: Run) -> HeadMeasurementState | None:
+def _measurement_of_run(run: Run) -> HeadMeasurementState | None:
     if Role.WEIGHTS not in run.trace:
         return None
-    return run.trace.head_measurement(Role.WEIGHTS, run.compared_texts)
+    return run.trace.head_measurement_state(Role.WEIGHTS, run.key_texts)
 
 
-def _measure_run(
+def _run_measurement_job(
     measured: _MeasurementJob, report: Callable[[tuple[_MeasurementJob, int, int]], object]
 ) -> tuple[_MeasurementJob, Exception | None]:
     last = monotonic()

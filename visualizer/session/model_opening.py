@@ -18,13 +18,13 @@ from msgspec import Struct
 from visualizer.attention.spec import Device, Dtype
 from visualizer.attention.torch_preload import load_torch_library
 from visualizer.optional_packages import is_installed
-from visualizer.progress import no_progress
+from visualizer.progress import ignore_progress
 from visualizer.runtime import collect_garbage, exclude_from_garbage_collection, run_in_thread
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from visualizer.models.disk_reading_estimate import DiskReadingEstimate
+    from visualizer.models.disk_streaming_estimate import DiskStreamingEstimate
     from visualizer.models.model_source import ModelSource
     from visualizer.progress import Progress
 
@@ -68,7 +68,7 @@ def open_model_source(
     device: Device,
     dtype: Dtype,
     text: str,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
     *,
     is_from_disk: bool = False,
 ) -> OpenedModelSource:
@@ -106,12 +106,14 @@ def check_device(device: Device, dtype: Dtype) -> None:
 
 def _check_device(device: Device, dtype: Dtype) -> None:
     load_torch_library()
-    from visualizer.attention.device import check_available
+    from visualizer.attention.device import check_device_available
 
-    check_available(device, dtype)
+    check_device_available(device, dtype)
 
 
-def estimate_disk_reading(path: Path, device: Device, dtype: Dtype) -> DiskReadingEstimate | None:
+def estimate_disk_streaming(
+    path: Path, device: Device, dtype: Dtype
+) -> DiskStreamingEstimate | None:
     """Estimate the cost of streaming a model from disk, or return None if it is not streamed.
 
     Raises
@@ -119,7 +121,10 @@ def estimate_disk_reading(path: Path, device: Device, dtype: Dtype) -> DiskReadi
     InputError
         With field ``model`` if its files cannot be read.
     """
-    from visualizer.models.disk_reading_estimate import disk_refusal_reason, estimate_disk_reading
+    from visualizer.models.disk_streaming_estimate import (
+        estimate_disk_streaming,
+        no_disk_streaming_reason,
+    )
     from visualizer.models.lab_model_files import is_lab_model
     from visualizer.models.model_folder import parameter_bytes, read_model_folder
 
@@ -127,13 +132,13 @@ def estimate_disk_reading(path: Path, device: Device, dtype: Dtype) -> DiskReadi
         return None
     folder, places = read_model_folder(path, has_fingerprint=False), device_choices()
     is_small = parameter_bytes(folder.parameters, dtype) <= places[device, dtype].room
-    if is_small or disk_refusal_reason(folder):
+    if is_small or no_disk_streaming_reason(folder):
         return None
-    found = estimate_disk_reading(folder, dtype)
+    found = estimate_disk_streaming(folder, dtype)
     return found if found.memory <= places[Device.CPU, dtype].room else None
 
 
-class ServerChoice(Struct, frozen=True):
+class ServerConnectionSettings(Struct, frozen=True):
     """The model server to connect to.
 
     Parameters
@@ -155,7 +160,7 @@ class ServerChoice(Struct, frozen=True):
 
 
 def connect_to_model(
-    server: ServerChoice, text: str, progress: Progress = no_progress
+    server: ServerConnectionSettings, text: str, progress: Progress = ignore_progress
 ) -> OpenedModelSource:
     """Connect to a model on a server to run it on a text.
 
@@ -169,9 +174,14 @@ def connect_to_model(
     return run_in_thread(partial(_connect_to_server, server, text, progress), can_abandon=True)
 
 
-def _connect_to_server(server: ServerChoice, text: str, progress: Progress) -> OpenedModelSource:
+def _connect_to_server(
+    server: ServerConnectionSettings, text: str, progress: Progress
+) -> OpenedModelSource:
+    from visualizer.models.model_client.access_token_store import (
+        delete_access_token,
+        store_access_token,
+    )
     from visualizer.models.model_client.ssh_server import SshModelServer
-    from visualizer.models.model_client.token_store import forget_token, store_token
 
     host, port, token, started = server.host, server.port, server.token, None
     if server.ssh:
@@ -179,38 +189,38 @@ def _connect_to_server(server: ServerChoice, text: str, progress: Progress) -> O
         host, port, token = "127.0.0.1", started.port, started.token
     try:
         load_torch_library()
-        from visualizer.models.model_client.remote_model import connect_model
+        from visualizer.models.model_client.remote_model import connect_to_model_server
 
-        model = connect_model(host, port, token, started, text)
+        model = connect_to_model_server(host, port, token, started, text)
         progress(0, 0)
     except BaseException:
         if started:
             started.close()
         raise
     if not server.ssh and server.is_kept is not None:  # over SSH, each start uses a new token
-        keep = partial(store_token, token=token) if server.is_kept else forget_token
+        keep = partial(store_access_token, token=token) if server.is_kept else delete_access_token
         # Access to a locked keyring blocks until the user unlocks it.
-        Thread(target=keep, args=(model.server,), daemon=True).start()
+        Thread(target=keep, args=(model.server_address,), daemon=True).start()
     return OpenedModelSource(model.source, model.fallback_text(text), model)
 
 
 def stored_server_token(host: str, port: int) -> str:
     """Return the token stored in the system keyring for a server, or an empty string."""
-    from visualizer.models.model_client.token_store import stored_token
+    from visualizer.models.model_client.access_token_store import load_access_token
 
-    return stored_token(f"{host}:{port}")
+    return load_access_token(f"{host}:{port}")
 
 
 def has_token_store() -> bool:
     """Return whether the system keyring is available."""
-    from visualizer.models.model_client.token_store import has_store
+    from visualizer.models.model_client.access_token_store import has_store
 
     return has_store()
 
 
 def forget_closed_models() -> None:
     """Clear the caches of closed models in this process and the tokenizer process."""
-    reading = sys.modules.get("visualizer.models.text_reading")
+    reading = sys.modules.get("visualizer.models.model_text_runs")
     # While another thread is still importing the module, no model has been opened.
     if forget := getattr(reading, "forget_closed_models", None):
         forget()
@@ -221,7 +231,7 @@ def can_open_models() -> bool:
     return is_installed(MODEL_PACKAGE)
 
 
-def start_imports() -> None:
+def start_importing_model_library() -> None:
     """Start importing what is needed to open a model while the user is choosing one."""
     if can_open_models():
         from visualizer.models.tokenizer_process import tokenizer_process
@@ -262,14 +272,14 @@ def _open_source(
     # The library is imported on another thread, because garbage from the imports would keep this
     # frame alive.
     if MODEL_PACKAGE not in sys.modules:
-        run_in_thread(partial(_import_library, progress))
-    from visualizer.models.text_reading import open_model_folder, replacement_text
+        run_in_thread(partial(_import_transformers, progress))
+    from visualizer.models.model_text_runs import open_model_folder, replacement_text
 
     source, model = open_model_folder(path, device, dtype, progress, is_from_disk=is_from_disk)
     return OpenedModelSource(source, replacement_text(model, text), model)
 
 
-def _import_library(progress: Progress) -> None:
+def _import_transformers(progress: Progress) -> None:
     """Import transformers in several steps; the import can be cancelled between them."""
     collect_garbage()  # existing garbage would be frozen with the imported objects
     with exclude_from_garbage_collection(), suppress(ImportError):  # reported when it is used

@@ -40,7 +40,7 @@ IMAGE_REQUIRED = "Choose an image above the heatmaps, or drop an image file, to 
 RUNNING_ON_IMAGE_MESSAGE = "The model is running on the image."
 
 
-def no_reading_reason(document: Document, refused: InputError | None = None) -> str:
+def no_forward_pass_reason(document: Document, refused: InputError | None = None) -> str:
     """Return why a document with a model has no forward pass.
 
     Parameters
@@ -84,10 +84,10 @@ class MeasurementStatus(Struct, frozen=True):
 
 def measurement_status(run: Run) -> MeasurementStatus | None:
     """Return the offer, or None if the heads have been measured or can be measured immediately."""
-    trace, texts = run.trace, run.compared_texts
-    if Role.WEIGHTS not in trace or trace.is_measured(Role.WEIGHTS, texts):
+    trace, texts = run.trace, run.key_texts
+    if Role.WEIGHTS not in trace or trace.has_head_measures(Role.WEIGHTS, texts):
         return None
-    measurement = trace.head_measurement(Role.WEIGHTS, texts)
+    measurement = trace.head_measurement_state(Role.WEIGHTS, texts)
     if not measurement.is_wanted:
         return MeasurementStatus(f"{measurement.problem} {LONG_TEXT_MESSAGE}".strip())
     share = 100 * measurement.done // max(1, measurement.of)

@@ -19,7 +19,11 @@ from visualizer.session.newest_request_worker import NewestRequestWorker
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from visualizer.attention.model_reading import ModelAnswer, ModelQuestion, ModelReading
+    from visualizer.attention.model_forward_pass import (
+        AnalysisRequest,
+        ModelAnswer,
+        ModelForwardPass,
+    )
     from visualizer.session.screen import PanelId
     from visualizer.session.workspace import Workspace
 
@@ -31,8 +35,8 @@ FAILED_MESSAGE = "The computation failed."
 class _RunningQuestion(Struct, frozen=True, eq=False):
     """An analysis that is running."""
 
-    reading: ModelReading
-    question: ModelQuestion
+    reading: ModelForwardPass
+    question: AnalysisRequest
     is_cancelled: threading.Event = field(default_factory=threading.Event)
 
     def check_cancelled(self, done: int, of: int) -> None:
@@ -73,31 +77,31 @@ class ModelQuestionController(QObject):
         self._worker.answered.connect(self._handle_answer)
         self._worker.failed.connect(self._handle_worker_failure)
         self._worker.reported.connect(self._store_answer)
-        workspace.changed.connect(self.ask_next_question)
+        workspace.changed.connect(self.start_next_question)
 
     @property
     def is_working(self) -> bool:
         """Whether an analysis is running."""
         return self._running_question is not None
 
-    def request_result(self, question: ModelQuestion) -> None:
+    def request_result(self, question: AnalysisRequest) -> None:
         """Request an analysis of the kind that runs only on demand."""
-        reading = self._current_reading
+        reading = self._current_forward_pass
         if reading:
             reading.answers.wanted.add(question)
             self._workspace.refresh_screen()
 
-    def abandon(self, question: ModelQuestion) -> None:
+    def stop_question(self, question: AnalysisRequest) -> None:
         """Stop an analysis; a partial result is kept."""
-        reading = self._current_reading
+        reading = self._current_forward_pass
         if reading:
             reading.answers.wanted.discard(question)
             self._workspace.refresh_screen()
 
-    def ask_next_question(self) -> None:
+    def start_next_question(self) -> None:
         """Start the most urgent analysis for the open panes."""
-        reading = self._current_reading
-        if self._drop_old_failures():
+        reading = self._current_forward_pass
+        if self._drop_expired_failures():
             self._workspace.refresh_screen()  # this calls the method again
             return
         questions = tuple(self._pending_questions()) if reading else ()
@@ -107,7 +111,9 @@ class ModelQuestionController(QObject):
             self._running_question = asked = None
         if reading and questions and asked is None:
             self._running_question = _RunningQuestion(reading, questions[0])
-            self._worker.ask(partial(_answer_question, self._running_question, self._worker.report))
+            self._worker.submit(
+                partial(_answer_question, self._running_question, self._worker.report)
+            )
 
     def close(self) -> None:
         """Cancel the running analysis."""
@@ -116,7 +122,7 @@ class ModelQuestionController(QObject):
             self._running_question = None
         self._worker.abandon()
 
-    def _drop_old_failures(self) -> bool:
+    def _drop_expired_failures(self) -> bool:
         """Drop server failures older than `RETRY_DELAY_S`; return whether there were any."""
         old = [
             asked for asked, since in self._failed_requests if monotonic() - since > RETRY_DELAY_S
@@ -127,11 +133,11 @@ class ModelQuestionController(QObject):
         return bool(old)
 
     @property
-    def _current_reading(self) -> ModelReading | None:
+    def _current_forward_pass(self) -> ModelForwardPass | None:
         run = self._workspace.run
         return run.reading if run else None
 
-    def _pending_questions(self) -> Iterator[ModelQuestion]:
+    def _pending_questions(self) -> Iterator[AnalysisRequest]:
         for id_ in self._panels:
             yield from self._workspace.screen.panel(id_).questions
 
@@ -157,7 +163,7 @@ class ModelQuestionController(QObject):
         asked.reading.answers.known[asked.question] = known
         if isinstance(known, InputError) and known.field == "server":
             self._failed_requests.append((asked, monotonic()))
-        if asked.reading is self._current_reading:
+        if asked.reading is self._current_forward_pass:
             self._workspace.refresh_screen()
 
     def _handle_failure(self, failed: _QuestionFailure) -> None:

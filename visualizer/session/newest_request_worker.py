@@ -70,7 +70,7 @@ class NewestRequestWorker(QThread):
         self._is_stopping = False
         self._last: Callable[[], object] | None = None
         self._delivery_queued.connect(self._deliver)
-        self.finished.connect(self._delete_if_left)
+        self.finished.connect(self._delete_if_abandoned)
 
     @property
     def is_working(self) -> bool:
@@ -84,7 +84,7 @@ class NewestRequestWorker(QThread):
         """Whether a request is waiting or the worker is ending."""
         return self._waiting is not None or self._is_stopping
 
-    def ask(self, request: Callable[[], object]) -> None:
+    def submit(self, request: Callable[[], object]) -> None:
         """Queue a request, starting the thread if needed."""
         with self._changed:
             if self._is_stopping:
@@ -100,7 +100,7 @@ class NewestRequestWorker(QThread):
             refused = InputError("memory", MEMORY_ERROR)
             QTimer.singleShot(0, self, partial(self._deliver, self.failed, refused))
 
-    def discard(self, values: list[object]) -> None:
+    def clear_on_thread(self, values: list[object]) -> None:
         """Clear a list on the worker's thread, because freeing its values may take a long time.
 
         The values are passed in a list because the thread that drops the last reference frees a
@@ -139,9 +139,9 @@ class NewestRequestWorker(QThread):
             if not has_started:  # the system cannot create another thread
                 last()
         if not has_started:
-            self._delete_if_left()
+            self._delete_if_abandoned()
 
-    def _delete_if_left(self) -> None:
+    def _delete_if_abandoned(self) -> None:
         """Delete an abandoned worker after its thread has ended."""
         if self in _abandoned_workers:
             self.deleteLater()

@@ -66,7 +66,7 @@ class PanelSpec(Struct, Generic[Panel], frozen=True):
         return not self.pane or self.pane in resolved.view.panes
 
 
-def prefetch_only(
+def prefetch_without_panel(
     read: Callable[[ResolvedView], object], resolved: ResolvedView, *given: object
 ) -> None:
     """Prefetch without creating the panel."""

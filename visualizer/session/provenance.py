@@ -33,10 +33,10 @@ def describe_provenance(run: Run, layer: int | None = None) -> str:
     shown = "" if layer is None else f"layer {layer + 1}"
     reading = run.reading
     if reading is None:
-        return ", ".join(filter(None, (f"from {run.source}", shown)))
+        return ", ".join(filter(None, (f"from {run.source_display_name}", shown)))
     if not reading.is_of_lab:
-        return ", ".join(filter(None, (run.source, shown)))
-    return describe_lab_provenance(reading.training_step, run.source, shown)
+        return ", ".join(filter(None, (run.source_display_name, shown)))
+    return describe_lab_provenance(reading.training_step, run.source_display_name, shown)
 
 
 def has_random_weights(run: Run) -> bool:
@@ -81,7 +81,7 @@ def describe_lab_provenance(step: int | None, run_name: str, shown: str = "") ->
 def describe_view_provenance(resolved: ResolvedView) -> str:
     """Describe the weights shown by a view, with the layer if only one is shown."""
     trace = resolved.run.trace
-    has_layers = resolved.run.reading is not None or trace.count("layer") > 1
+    has_layers = resolved.run.reading is not None or trace.axis_size("layer") > 1
     if not has_layers or (resolved.is_spread and "layer" in trace.axes):
         return describe_provenance(resolved.run)
     return describe_provenance(resolved.run, resolved.layer_number)

@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from visualizer.session import worker_jobs
 from visualizer.session.newest_request_worker import NewestRequestWorker
-from visualizer.session.screen import ReadingProgress
+from visualizer.session.screen import TokenProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,7 +42,7 @@ class RequestController(QObject):
     ) -> None:
         super().__init__(parent)
         self.worker = NewestRequestWorker(self, on_idle)
-        self.progress: ReadingProgress | None = None
+        self.progress: TokenProgress | None = None
         """Progress of the model in the last request, or None if the request has reported none."""
         self._presenter = presenter
         self._request: Callable[[], object] | None = None
@@ -61,37 +61,37 @@ class RequestController(QObject):
         """Whether the worker has a request other than refining images."""
         return self.worker.is_working and self._refining is None
 
-    def ask(self, request: Callable[[], object]) -> None:
+    def submit(self, request: Callable[[], object]) -> None:
         """Send a request, which replaces the one that is waiting."""
         self._refining, self._request, self.progress = None, request, None
-        self.worker.ask(request)
+        self.worker.submit(request)
 
     def drop_answered_request(self) -> None:
         """Drop the answered request, because it references the previous run."""
         if not self.worker.is_working:
             self._request = None
 
-    def report_progress(self, request: Callable[[], object], done: int, of: int) -> bool:
+    def record_progress(self, request: Callable[[], object], done: int, of: int) -> bool:
         """Record the progress of a request; return whether the request is the last one."""
         is_last = request is self._request
         if is_last:
-            self.progress = ReadingProgress(done, of)
+            self.progress = TokenProgress(done, of)
         return is_last
 
-    def refine(self, run: Run | None, view: View, resolved: ResolvedView | None) -> None:
+    def refine_images(self, run: Run | None, view: View, resolved: ResolvedView | None) -> None:
         """Refine the images of a view unless another request is running."""
         wanted = run, view
         # A second request for the same images would only interrupt the first.
         is_busy = self.worker.is_working and self._refining in (None, wanted)
         if is_busy or resolved is None or self._failed_refinement == wanted:
             return
-        if self._presenter.is_exact(resolved):
+        if self._presenter.are_images_exact(resolved):
             return
         if self._is_paused() and self._presenter.has_preview(resolved):
             return
         # The same worker also handles the requests for the next view.
         has_newer_request = partial(getattr, self.worker, "has_newer_request")
-        self.ask(
+        self.submit(
             partial(
                 worker_jobs.refine_images,
                 self._presenter,
@@ -117,7 +117,7 @@ class RequestController(QObject):
         self.is_refinement_delayed = False
         self.refinement_due.emit()
 
-    def pause_refinement(self, is_covered: bool) -> None:
+    def set_images_covered(self, is_covered: bool) -> None:
         """Pause refinement while a dialog covers the images and needs the CPU cores."""
         self._is_covered = is_covered
         self.refinement_due.emit()

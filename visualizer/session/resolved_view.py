@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.attention.flow_columns import (
-    earlier_state,
     flow_columns,
-    focused_column,
+    focused_column_index,
+    previous_state,
     visible_state,
 )
 from visualizer.format import format_count
@@ -54,7 +54,7 @@ class PoolingExtent(Struct, frozen=True):
     side: tuple[int, int]
 
     @property
-    def cells(self) -> tuple[slice, slice]:
+    def drawn_slices(self) -> tuple[slice, slice]:
         """The indices of the drawn cells in the pooled stage."""
         return _block_slice(self.rows, self.blocks[0]), _block_slice(self.columns, self.blocks[1])
 
@@ -83,29 +83,29 @@ def pooling_extent(
         Whether the rows of all stages are the same tokens.
     """
     sizes = trace.shape(stage.name)[-2:]
-    whole = pooling_block(trace, stage, room)
+    whole = pooling_block_shape(trace, stage, room)
     side = (math.ceil(sizes[0] / whole[0]), math.ceil(sizes[1] / whole[1]))
     if zoom is None:
         return PoolingExtent(whole, None, None, side)
-    rows, columns = zoom.of(stage, is_aligned=is_aligned)
+    rows, columns = zoom.visible_ranges(stage, is_aligned=is_aligned)
     blocks = (
-        _pooling_block(rows, room[0]),
-        whole[1] if columns is None else _pooling_block(columns, room[1]),
+        _pooling_block_size(rows, room[0]),
+        whole[1] if columns is None else _pooling_block_size(columns, room[1]),
     )
-    across = None if columns is None else _whole_blocks(columns, blocks[1], sizes[1])
-    return PoolingExtent(blocks, _whole_blocks(rows, blocks[0], sizes[0]), across, side)
+    across = None if columns is None else _align_to_blocks(columns, blocks[1], sizes[1])
+    return PoolingExtent(blocks, _align_to_blocks(rows, blocks[0], sizes[0]), across, side)
 
 
-def _pooling_block(part: range, room: int) -> int:
+def _pooling_block_size(part: range, room: int) -> int:
     """Return the block size: a power of two, so that few different poolings are read and cached."""
     return 1 << (math.ceil(len(part) / room) - 1).bit_length()
 
 
-def _whole_blocks(part: range, block: int, size: int) -> range:
+def _align_to_blocks(part: range, block: int, size: int) -> range:
     return range(part.start // block * block, min(-(-part.stop // block) * block, size))
 
 
-def pooling_block(trace: Trace, stage: Stage, room: tuple[int, int]) -> tuple[int, int]:
+def pooling_block_shape(trace: Trace, stage: Stage, room: tuple[int, int]) -> tuple[int, int]:
     """Return the numbers of rows and columns that are pooled into each drawn cell."""
     rows, columns = trace.shape(stage.name)[-2:]
     return math.ceil(rows / room[0]), math.ceil(columns / room[1])
@@ -115,7 +115,7 @@ MAX_FLOW_KEYS, MAX_FLOW_FEATURES, MAX_FLOW_HEAD_FEATURES = 64, 60, 40
 """Maximum numbers of columns that are drawn for a matrix on the flow board that is not in focus."""
 
 
-class FlowView(Struct, frozen=True):
+class FlowBoardView(Struct, frozen=True):
     """The part of a run that the flow board shows.
 
     Parameters
@@ -137,7 +137,7 @@ class FlowView(Struct, frozen=True):
     head: int
     earlier: str = ""
 
-    def room(self, stage: Stage, rows: int) -> tuple[int, int]:
+    def max_drawn_size(self, stage: Stage, rows: int) -> tuple[int, int]:
         """Return the maximum numbers of rows and columns to draw for a stage."""
         if stage.name == self.stages[self.focus]:
             return rows, rows
@@ -204,7 +204,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     is_led_to_flow : bool
         Whether the flow board is shown only because the pinned cell is in a stage that was not
         chosen.
-    flow : FlowView or None
+    flow : FlowBoardView or None
         The content of the flow board; None if the panels are arranged by stage and head.
     """
 
@@ -230,7 +230,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     unavailable_reason: str
     overview: str | None
     is_led_to_flow: bool
-    flow: FlowView | None = None
+    flow: FlowBoardView | None = None
     shared_values: dict[Hashable, object] = field(default_factory=dict)
     """Values that panels share, by key; they are computed on first use."""
     _side_labels: dict[int, AxisLabels] = field(default_factory=dict)
@@ -242,7 +242,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         """Return the labels of a text's queries and keys; earlier views share the same object."""
         text = self.run.trace.axis_position("text", leading)
         if text not in self._side_labels:
-            words = self.run.labels(leading), self.run.labels(leading, "key")
+            words = self.run.token_labels(leading), self.run.token_labels(leading, "key")
             self._side_labels[text] = AxisLabels(*map(visible_tokens, words))
         return self._side_labels[text]
 
@@ -250,7 +250,9 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         """Return the drawn part of a stage and its pooling."""
         view = self.view
         if self.flow:
-            return self._make_extent(stage, self.flow.room(stage, view.room), is_whole=False)
+            return self._make_extent(
+                stage, self.flow.max_drawn_size(stage, view.room), is_whole=False
+            )
         return self._make_extent(stage, (view.room, view.room), is_whole=False)
 
     def full_extent(self, stage: Stage, room: int) -> PoolingExtent:
@@ -262,7 +264,9 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         if key not in self._extents:
             zoom = None if is_whole else self.zoom
             trace = self.run.trace
-            is_aligned = self.flow is not None and trace.sides[0] == trace.sides[1]
+            is_aligned = (
+                self.flow is not None and trace.query_key_counts[0] == trace.query_key_counts[1]
+            )
             extent = pooling_extent(trace, stage, room, zoom, is_aligned=is_aligned)
             self._extents[key] = extent
         return self._extents[key]
@@ -285,7 +289,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def layer_numbers(self) -> tuple[int, ...]:
         """The number of each layer in the model, counted from 0; without a model, the index."""
-        count, model = self.run.trace.count("layer"), self.model_of_run
+        count, model = self.run.trace.axis_size("layer"), self.model_of_run
         numbers = self.run.reading.layers if self.run.reading else (model.layers if model else ())
         return numbers if len(numbers) == count else tuple(range(count))
 
@@ -318,19 +322,19 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         If the index of a layer differs from its number in the model, both are given.
         """
         trace, parts = self.run.trace, []
-        for axis, at, size in zip(trace.axes, self.leading, trace.leading, strict=True):
+        for axis, at, size in zip(trace.axes, self.leading, trace.leading_sizes, strict=True):
             number = self.display_number(axis, at)
             place = f" of {size:,}" if number == at + 1 else f" ({at + 1:,} of {size:,})"
             parts.append(f"{axis} {number:,}{place}")
         return ", ".join(parts)
 
     @property
-    def spread_indices(self) -> tuple[LeadingIndex, ...]:
+    def side_by_side_indices(self) -> tuple[LeadingIndex, ...]:
         """The leading indices that are shown side by side."""
         *outer, _ = self.leading
-        return tuple((*outer, at) for at in range(self.run.trace.leading[-1]))
+        return tuple((*outer, at) for at in range(self.run.trace.leading_sizes[-1]))
 
-    def spread_head(self, stage: Stage) -> int | None:
+    def side_by_side_head(self, stage: Stage) -> int | None:
         """Return the head of a side-by-side view: that of the pinned cell, or the first."""
         if "head" not in stage.dims:
             return None
@@ -347,7 +351,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def query_key_stages(self) -> tuple[str, ...]:
         """The shown stages with a query × key panel; only the weights if there are none."""
-        return _square_stage_names(self.run, self.stages)
+        return _query_key_stage_names(self.run, self.stages)
 
     def weights_stage(self, cell: Cell | None) -> str:
         """Return the stage of the weights that a pane shows for a cell and for its tokens.
@@ -358,9 +362,13 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         dropout (`trace.attention`).
         """
         trace = self.run.trace
-        if cell and cell.stage in {trace.attention, trace.dropout_stage}:
+        if cell and cell.stage in {trace.attention_stage_name, trace.dropout_stage_name}:
             return cell.stage
-        return trace.dropout_stage if trace.dropout_stage in self.stages else trace.attention
+        return (
+            trace.dropout_stage_name
+            if trace.dropout_stage_name in self.stages
+            else trace.attention_stage_name
+        )
 
     # ------------------------------------------------------------------ comparison
 
@@ -391,12 +399,12 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         return row > rows or (row == rows and column >= columns)
 
     @property
-    def hovered_when_reached(self) -> Cell | None:
+    def reached_hovered_cell(self) -> Cell | None:
         """The hovered cell, if playback has reached it."""
         return self._cell_if_reached(self.hovered)
 
     @property
-    def pinned_when_reached(self) -> Cell | None:
+    def reached_pinned_cell(self) -> Cell | None:
         """The pinned cell, if playback has reached it."""
         return self._cell_if_reached(self.pinned)
 
@@ -404,14 +412,14 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         return None if cell is None or self.is_computed_later(cell) else cell
 
     @property
-    def hovered_or_pinned(self) -> Cell | None:
+    def hovered_or_pinned_cell(self) -> Cell | None:
         """The hovered or else the pinned cell, or None while steps are played."""
         if self.is_playing:
             return None
-        return self.hovered_when_reached or self.pinned_when_reached
+        return self.reached_hovered_cell or self.reached_pinned_cell
 
     @property
-    def parameter(self) -> ParameterCell | None:
+    def hovered_or_pinned_parameter(self) -> ParameterCell | None:
         """The hovered or else the pinned weight of a layer, or None while steps are played."""
         view = self.view
         found = (one for one in (view.hovered_parameter, view.pinned_parameter) if one)
@@ -451,18 +459,21 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         return self.place is not None and self.view.playhead.is_playing
 
     @property
-    def described_place(self) -> PlaybackPosition | None:
+    def described_position(self) -> PlaybackPosition | None:
         """The position of the described step; while a tour plays, the position of its full row."""
         if self.place is None or not self.is_playing:
             return self.place
-        return self.timeline.described_place(self.place)
+        return self.timeline.described_position(self.place)
 
     @property
     def described_step(self) -> Step | None:
         """The step that is described, or the part of it that computes the cell of a tour."""
-        if self.described_place is None:
+        if self.described_position is None:
             return None
-        step, cell = self.timeline.step(self.described_place), tour_focus_cell(self.run, self.view)
+        step, cell = (
+            self.timeline.step_at(self.described_position),
+            tour_focus_cell(self.run, self.view),
+        )
         trace = self.run.trace
         if cell is None or self.timeline.grain is not StepSize.TOUR:
             return step
@@ -473,7 +484,7 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
         return replace(step, columns=range(column, column + 1))
 
     @cached_property
-    def step_cell(self) -> Cell | None:
+    def described_step_cell(self) -> Cell | None:
         """The cell that stands for the described step; it is explained while no cell is hovered.
 
         To find the cell, the values of the step are read; for a large step, the worker does this.
@@ -491,10 +502,10 @@ class ResolvedView(Struct, frozen=True, eq=False, dict=True):
             way for way, cells in there_are if any(existing_cell(self.run, cell) for cell in cells)
         )
 
-    def reuse_known_values(self, earlier: ResolvedView | None) -> ResolvedView:
+    def reuse_cached_values(self, earlier: ResolvedView | None) -> ResolvedView:
         """Copy the cached values of an earlier view that are still valid, and return this view."""
         if earlier and "step_cell" in vars(earlier) and earlier.step_key == self.step_key:
-            vars(self)["step_cell"] = earlier.step_cell
+            vars(self)["step_cell"] = earlier.described_step_cell
         if earlier and earlier.run is self.run:
             self._side_labels.update(earlier._side_labels)
         return self
@@ -516,13 +527,15 @@ def resolve_view(
     prediction = _existing_prediction(run, view)
     place = _nearest_playback_position(run, view, prediction)
     focus = prediction.stage if prediction else place.stage if place else None
-    chosen = view.stages.intersection(run.trace.names) or frozenset({run.trace.attention})
+    chosen = view.stages.intersection(run.trace.names) or frozenset(
+        {run.trace.attention_stage_name}
+    )
     stages = chosen | ({pinned.stage} if pinned else frozenset())
     leading = run.trace.leading_index(layer=view.layer, text=view.text)
     is_foldable = run.trace.spec.heads > 1 and focus is None
     folds = tuple(by for by in HeadAggregate if by in view.folds and is_foldable)
     heads = _shown_heads(run, view, pinned, folds)
-    zoom = clamp_zoom(view.zoom, run.trace.sides)
+    zoom = clamp_zoom(view.zoom, run.trace.query_key_counts)
     why_not = not_comparable_reason(run, view.comparison) if view.comparison else ""
     is_spread = view.spread and bool(run.trace.axes) and focus is None
     comparison = None if focus or why_not else view.comparison
@@ -566,7 +579,7 @@ def _flow_view(
     prediction: Prediction | None,
     pinned: Cell | None,
     heads: tuple[int, ...],
-) -> FlowView:
+) -> FlowBoardView:
     """Return the content of the flow board; playback does not enlarge its stage.
 
     Otherwise, all panels would move at each change of stage.
@@ -576,12 +589,12 @@ def _flow_view(
     enlarged = [name for name in (prediction.stage if prediction else None, view.large) if name]
     shown = [*chosen[:1], *([pinned.stage] if pinned else []), *chosen]
     head = pinned.head if pinned else None
-    return FlowView(
+    return FlowBoardView(
         columns,
         tuple(visible_state(column, shown) for column in columns),
-        focused_column(columns, enlarged),
+        focused_column_index(columns, enlarged),
         next(iter(heads), 0) if head is None else head,
-        earlier_state(columns, focus) if focus and prediction is None else "",
+        previous_state(columns, focus) if focus and prediction is None else "",
     )
 
 
@@ -589,7 +602,7 @@ def existing_cell(run: Run, cell: Cell | None) -> Cell | None:
     """Return the cell if it exists in the run."""
     if cell is None or cell.stage not in run.trace:
         return None
-    if cell.layer is not None and cell.layer >= run.trace.count("layer"):
+    if cell.layer is not None and cell.layer >= run.trace.axis_size("layer"):
         return None
     sizes = tuple(run.trace.shape(cell.stage)[len(run.trace.axes) :])
     if cell.fold:
@@ -610,13 +623,13 @@ def tour_focus_row(run: Run, view: View) -> int | None:
     cell, tokens = tour_focus_cell(run, view), view.tokens
     if cell is not None:
         return cell.place[-2]
-    chosen = [at for at in tokens.chosen if at < run.trace.sides[0]]
+    chosen = [at for at in tokens.chosen if at < run.trace.query_key_counts[0]]
     return chosen[0] if tokens.role is TokenRole.QUERY and len(chosen) == 1 else None
 
 
 def view_timeline(run: Run, view: View) -> Timeline:
     """Return the steps of a run at the granularity of a view."""
-    return Timeline.of(run.trace, view.playhead.grain, tour_focus_row(run, view))
+    return Timeline.from_trace(run.trace, view.playhead.grain, tour_focus_row(run, view))
 
 
 def not_comparable_reason(run: Run, comparison: Comparison) -> str:
@@ -651,7 +664,7 @@ def _nearest_playback_position(
 ) -> PlaybackPosition | None:
     if view.playhead.place is None or prediction:
         return None
-    return Timeline.of(run.trace, view.playhead.grain).nearest(view.playhead.place)
+    return Timeline.from_trace(run.trace, view.playhead.grain).nearest_position(view.playhead.place)
 
 
 def _stages_hidden_by_prediction(run: Run, prediction: Prediction | None) -> frozenset[str]:
@@ -673,12 +686,14 @@ def _shown_heads(
 
 
 def _overview_stage(run: Run, stages: frozenset[str], pinned: Cell | None) -> str:
-    square = _square_stage_names(run, stages)
-    usual = run.trace.attention if run.trace.attention in square else square[0]
+    square = _query_key_stage_names(run, stages)
+    usual = (
+        run.trace.attention_stage_name if run.trace.attention_stage_name in square else square[0]
+    )
     return pinned.stage if pinned and pinned.stage in square else usual
 
 
-def _square_stage_names(run: Run, stages: frozenset[str]) -> tuple[str, ...]:
+def _query_key_stage_names(run: Run, stages: frozenset[str]) -> tuple[str, ...]:
     shown = (run.trace.stage(name) for name in stages)
     found = tuple(sorted(stage.name for stage in shown if stage.dims[-1] == "key"))
-    return found or (run.trace.attention,)
+    return found or (run.trace.attention_stage_name,)

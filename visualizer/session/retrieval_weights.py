@@ -60,7 +60,7 @@ class RetrievalWeights(Struct, frozen=True, eq=False):
     read: int = 0
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         return self.read == self.values.size
 
 
@@ -72,7 +72,11 @@ def retrieval_target(resolved: ResolvedView) -> RetrievalTarget | None:
     dims = trace.stage(pinned.stage).dims
     place = dict(zip(dims[-len(pinned.place) :], pinned.place, strict=True))
     tokens = resolved.view.tokens
-    keys = tokens.trim_to(trace.sides[1]) if tokens.role is TokenRole.KEY else frozenset()
+    keys = (
+        tokens.tokens_below(trace.query_key_counts[1])
+        if tokens.role is TokenRole.KEY
+        else frozenset()
+    )
     if not keys and "key" in place:
         keys = frozenset({place["key"]})
     if "query" not in place or not keys:
@@ -98,7 +102,7 @@ def available_retrieval_weights(resolved: ResolvedView) -> RetrievalWeights | No
 def is_retrieval_complete(resolved: ResolvedView) -> bool:
     """Return whether all heads have been read, or whether no key is marked."""
     place = retrieval_target(resolved)
-    return place is None or _cached_weights(resolved.run, place).is_whole
+    return place is None or _cached_weights(resolved.run, place).is_complete
 
 
 def read_retrieval_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
@@ -107,7 +111,7 @@ def read_retrieval_weights(resolved: ResolvedView, is_over: Callable[[], bool]) 
     if place is None:
         return
     known, layers = _cached_weights(run, place), _layer_indices(run, place.text)
-    while not known.is_whole:
+    while not known.is_complete:
         values = known.values.copy()
         layer, head = divmod(known.read, values.shape[1])
         values[layer, head] = _sum_weights(run.trace, (*layers[layer], head), place)
@@ -127,7 +131,7 @@ def _cached_weights(run: Run, place: RetrievalTarget) -> RetrievalWeights:
     if known is None:
         layers = _layer_indices(run, place.text)
         none = np.full((len(layers), run.trace.spec.heads), math.nan)
-        chance = tuple(_uniform_share(run.trace, leading, place) for leading in layers)
+        chance = tuple(_uniform_baseline(run.trace, leading, place) for leading in layers)
         known = kept[place] = RetrievalWeights(none, chance)
     return known
 
@@ -136,7 +140,9 @@ def _layer_indices(run: Run, text: int) -> list[LeadingIndex]:
     trace = run.trace
     if "layer" not in trace.axes:
         return [trace.leading_index(text=text)]
-    return [trace.leading_index(layer=layer, text=text) for layer in range(trace.count("layer"))]
+    return [
+        trace.leading_index(layer=layer, text=text) for layer in range(trace.axis_size("layer"))
+    ]
 
 
 def _sum_weights(trace: Trace, head: tuple[int, ...], place: RetrievalTarget) -> float:
@@ -150,12 +156,12 @@ def _sum_weights(trace: Trace, head: tuple[int, ...], place: RetrievalTarget) ->
     return total
 
 
-def _uniform_share(trace: Trace, leading: LeadingIndex, place: RetrievalTarget) -> float:
+def _uniform_baseline(trace: Trace, leading: LeadingIndex, place: RetrievalTarget) -> float:
     """Return the fraction of the allowed keys that are marked."""
     if not (trace.has_module or trace.layer_masks or trace.is_blockwise):
         return math.nan
-    masking = MaskingSpec.of(trace.spec_at(leading), Role.WEIGHTS)
-    allowed = allowed_cells(masking, trace.sides, place.text, np.array([place.query]))[0]
+    masking = MaskingSpec.from_spec(trace.spec_at(leading), Role.WEIGHTS)
+    allowed = allowed_cells(masking, trace.query_key_counts, place.text, np.array([place.query]))[0]
     count = int(np.count_nonzero(allowed))
     marked = int(np.count_nonzero(allowed[sorted(place.keys)]))
     return marked / count if count else math.nan

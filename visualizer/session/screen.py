@@ -23,7 +23,7 @@ class PanelId(Struct, Generic[Panel], frozen=True):
 
     name: str
 
-    def of(self, panels: Mapping[str, object]) -> Panel:
+    def look_up_in(self, panels: Mapping[str, object]) -> Panel:
         """Look up the panel by id."""
         return cast("Panel", panels[self.name])
 
@@ -88,10 +88,10 @@ class Screen(Struct, frozen=True, eq=False):
     wanted: View
 
     def panel(self, wanted: PanelId[Panel]) -> Panel:
-        return wanted.of(self.panels)
+        return wanted.look_up_in(self.panels)
 
 
-class ReadingProgress(Struct, frozen=True):
+class TokenProgress(Struct, frozen=True):
     """Number of tokens of a text that a model has processed."""
 
     tokens: int
@@ -116,7 +116,7 @@ class ScreenInputs(Struct, frozen=True, eq=False):
         The error in the last input, or None if the input is valid.
     is_working : bool
         Whether a computation is in progress.
-    progress : ReadingProgress or None
+    progress : TokenProgress or None
         Progress of a model that processes a long text.
     panels : LazyPanels
         The panels of the screen, by id.
@@ -128,11 +128,11 @@ class ScreenInputs(Struct, frozen=True, eq=False):
     wanted: View
     refused: InputError | None = None
     is_working: bool = False
-    progress: ReadingProgress | None = None
+    progress: TokenProgress | None = None
     panels: LazyPanels = field(default_factory=LazyPanels)
 
     def panel(self, wanted: PanelId[Panel]) -> Panel:
-        return wanted.of(self.panels)
+        return wanted.look_up_in(self.panels)
 
 
 class Presenter(Protocol):
@@ -173,7 +173,7 @@ class Presenter(Protocol):
     def has_preview(self, resolved: ResolvedView) -> bool:
         """Return whether all images were drawn once and the cell under the pointer was read."""
 
-    def is_exact(self, resolved: ResolvedView) -> bool:
+    def are_images_exact(self, resolved: ResolvedView) -> bool:
         """Return whether all visible images are exact; images of long texts are refined later."""
 
     def draw_first_images(self, resolved: ResolvedView, is_over: Callable[[], bool]) -> None:

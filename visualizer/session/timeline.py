@@ -71,7 +71,7 @@ class PlaybackPosition(Struct, frozen=True):
     column: int = 0
 
 
-class Playhead(Struct, frozen=True):
+class PlaybackState(Struct, frozen=True):
     """The playback position, and the options for continuing playback.
 
     Parameters
@@ -117,17 +117,17 @@ class Timeline(Struct, frozen=True, dict=True):
     full_row: int | None = None
 
     @classmethod
-    def of(cls, trace: Trace, grain: StepSize, full_row: int | None = None) -> Timeline:
+    def from_trace(cls, trace: Trace, grain: StepSize, full_row: int | None = None) -> Timeline:
         """Create a timeline from the sizes of a trace's stages."""
         sides = ((name, trace.shape(name)[-2:]) for name in trace.names)
         sizes = tuple((name, rows, columns) for name, (rows, columns) in sides)
         return cls(sizes, grain, full_row)
 
     def __len__(self) -> int:
-        return self.starts[-1]
+        return self.stage_start_indices[-1]
 
     @cached_property
-    def starts(self) -> tuple[int, ...]:
+    def stage_start_indices(self) -> tuple[int, ...]:
         """The index of each stage's first step, followed by the total number of steps.
 
         The result is cached, because an animation needs it at every step.
@@ -140,11 +140,11 @@ class Timeline(Struct, frozen=True, dict=True):
             return rows
         return 1 if self.grain is StepSize.STAGE else rows * columns
 
-    def place(self, position: int) -> PlaybackPosition | None:
+    def position_of_step(self, position: int) -> PlaybackPosition | None:
         """Return the playback position of a step, or None after the last step."""
         if position >= len(self):
             return None
-        starts = self.starts
+        starts = self.stage_start_indices
         number = bisect_right(starts, max(0, position)) - 1
         stage, _, columns = self.sizes[number]
         within = max(0, position) - starts[number]
@@ -152,7 +152,7 @@ class Timeline(Struct, frozen=True, dict=True):
             return PlaybackPosition(stage, *divmod(within, columns))
         return PlaybackPosition(stage, within)
 
-    def step(self, place: PlaybackPosition) -> Step:
+    def step_at(self, place: PlaybackPosition) -> Step:
         """Return the cells computed at an existing position."""
         rows, columns = next(size[1:] for size in self.sizes if size[0] == place.stage)
         if self.grain is StepSize.STAGE:
@@ -162,7 +162,7 @@ class Timeline(Struct, frozen=True, dict=True):
             return Step(place.stage, row, range(columns))
         return Step(place.stage, row, range(place.column, place.column + 1))
 
-    def position(self, place: PlaybackPosition | None) -> int:
+    def step_index(self, place: PlaybackPosition | None) -> int:
         """Return the index of the step at a position, or of the nearest existing step.
 
         A missing stage is replaced by the next one.
@@ -181,11 +181,11 @@ class Timeline(Struct, frozen=True, dict=True):
             row, column = min(place.row, rows - 1), min(place.column, columns - 1)
             if self.grain is not StepSize.STAGE:
                 within = row if self.grain.is_row else row * columns + column
-        return self.starts[number] + within
+        return self.stage_start_indices[number] + within
 
-    def nearest(self, place: PlaybackPosition | None) -> PlaybackPosition | None:
+    def nearest_position(self, place: PlaybackPosition | None) -> PlaybackPosition | None:
         """Return the given position if it exists, or the nearest existing one."""
-        return self.place(self.position(place))
+        return self.position_of_step(self.step_index(place))
 
     def playback_reach(self, place: PlaybackPosition, stage: str) -> tuple[int, int]:
         """Return how much of a stage has been computed once the step at a position is complete.
@@ -207,13 +207,17 @@ class Timeline(Struct, frozen=True, dict=True):
         """Return the index of a stage's last step or, for a missing stage, of the previous step."""
         later = STAGE_ORDER[STAGE_ORDER.index(stage) + 1 :]
         names = [size[0] for size in self.sizes]
-        ends = (start for name, start in zip(names, self.starts, strict=False) if name in later)
+        ends = (
+            start
+            for name, start in zip(names, self.stage_start_indices, strict=False)
+            if name in later
+        )
         return max(0, next(ends, len(self)) - 1)
 
-    def position_within(self, stage: str, share: float) -> int:
+    def step_index_within_stage(self, stage: str, share: float) -> int:
         """Return the index of the step at a fraction, from 0 to 1, of an existing stage's steps."""
         number = [size[0] for size in self.sizes].index(stage)
-        start, end = self.starts[number : number + 2]
+        start, end = self.stage_start_indices[number : number + 2]
         return min(end - 1, start + int(share * (end - start)))
 
     # ------------------------------------------------------------------ time at normal speed
@@ -225,16 +229,18 @@ class Timeline(Struct, frozen=True, dict=True):
 
     def _stage_ms(self, number: int) -> float:
         if self.grain is not StepSize.TOUR:
-            return (self.starts[number + 1] - self.starts[number]) * STEP_MS[self.grain]
+            return (
+                self.stage_start_indices[number + 1] - self.stage_start_indices[number]
+            ) * STEP_MS[self.grain]
         rest = max(0.0, TOUR_MS - len(self.sizes) * MIN_TOUR_STAGE_MS)
-        share = TOUR_SHARES.get(self.sizes[number][0], 0.0) / (self._tour_shares or 1.0)
+        share = TOUR_SHARES.get(self.sizes[number][0], 0.0) / (self._total_tour_share or 1.0)
         return MIN_TOUR_STAGE_MS + share * rest
 
     @cached_property
-    def _tour_shares(self) -> float:
+    def _total_tour_share(self) -> float:
         return sum(TOUR_SHARES.get(stage, 0.0) for stage, _, _ in self.sizes)
 
-    def described_place(self, place: PlaybackPosition) -> PlaybackPosition:
+    def described_position(self, place: PlaybackPosition) -> PlaybackPosition:
         """Return the position of the step that is described while steps are played.
 
         The quick rows of a tour leave no time to read, so the row shown in full is described during
@@ -243,20 +249,20 @@ class Timeline(Struct, frozen=True, dict=True):
         if self.grain is not StepSize.TOUR:
             return place
         rows = next(size[1] for size in self.sizes if size[0] == place.stage)
-        return PlaybackPosition(place.stage, self._full_row(rows))
+        return PlaybackPosition(place.stage, self._full_row_index(rows))
 
-    def _full_row(self, rows: int) -> int:
+    def _full_row_index(self, rows: int) -> int:
         return rows // 2 if self.full_row is None else min(self.full_row, rows - 1)
 
-    def start_ms(self, position: int) -> float:
+    def step_start_ms(self, position: int) -> float:
         """Return the start time of a step in milliseconds or, after the last step, the end time."""
         if position >= len(self):
             return self.stage_starts_ms[-1]
-        number = bisect_right(self.starts, position) - 1
-        start, end = self.starts[number : number + 2]
+        number = bisect_right(self.stage_start_indices, position) - 1
+        start, end = self.stage_start_indices[number : number + 2]
         within, steps = position - start, end - start
         quick, full = self._step_times_ms(number, steps)
-        passed = 1 if within > self._full_row(steps) else 0
+        passed = 1 if within > self._full_row_index(steps) else 0
         return self.stage_starts_ms[number] + within * quick + passed * (full - quick)
 
     def _step_times_ms(self, number: int, steps: int) -> tuple[float, float]:
@@ -266,33 +272,37 @@ class Timeline(Struct, frozen=True, dict=True):
             return whole / steps, whole / steps
         return (1 - FULL_ROW_SHARE) * whole / (steps - 1), FULL_ROW_SHARE * whole
 
-    def duration_ms(self, position: int) -> float:
+    def step_duration_ms(self, position: int) -> float:
         """Return the duration of a step in milliseconds."""
-        return self.start_ms(position + 1) - self.start_ms(position)
+        return self.step_start_ms(position + 1) - self.step_start_ms(position)
 
-    def position_at(self, ms: float) -> int:
+    def step_index_at_time(self, ms: float) -> int:
         """Return the index of the step shown at a time or, after the end, the number of steps."""
         starts = self.stage_starts_ms
         ms = max(0.0, ms + TIME_TOLERANCE_MS)
         if ms >= starts[-1]:
             return len(self)
         number = bisect_right(starts, ms) - 1
-        steps = self.starts[number + 1] - self.starts[number]
+        steps = self.stage_start_indices[number + 1] - self.stage_start_indices[number]
         quick, full = self._step_times_ms(number, steps)
-        within, before = ms - starts[number], self._full_row(steps)
+        within, before = ms - starts[number], self._full_row_index(steps)
         after_full = within - before * quick - full
         if after_full >= 0:
             row = before + 1 + int(after_full / quick)
         else:
             row = min(before, int(within / quick))
-        return self.starts[number] + min(steps - 1, row)
+        return self.stage_start_indices[number] + min(steps - 1, row)
 
     def skip_stages(self, place: PlaybackPosition | None, stages: int) -> PlaybackPosition | None:
         """Return the start of the next stage or, going back, of the current or previous stage."""
-        position, starts = self.position(place), self.starts
+        position, starts = self.step_index(place), self.stage_start_indices
         if stages > 0:
-            return self.place(next((start for start in starts if start > position), len(self)))
-        return self.place(max((start for start in starts if start < position), default=0))
+            return self.position_of_step(
+                next((start for start in starts if start > position), len(self))
+            )
+        return self.position_of_step(
+            max((start for start in starts if start < position), default=0)
+        )
 
 
 def caption_cell(run: Run, leading: LeadingIndex, step: Step, head: int) -> tuple[int, ...]:
@@ -308,7 +318,7 @@ def caption_cell(run: Run, leading: LeadingIndex, step: Step, head: int) -> tupl
     """
     trace = run.trace
     heads = (min(head, trace.spec.heads - 1),) if "head" in trace.stage(step.stage).dims else ()
-    if len(step.rows) > 1 and trace.cached_stage(step.stage).is_blockwise:
+    if len(step.rows) > 1 and trace.cached_stage_tensor(step.stage).is_blockwise:
         step = Step(step.stage, step.rows[-1:], step.columns)  # read only the last row
     block = (slice(step.rows.start, step.rows.stop), slice(step.columns.start, step.columns.stop))
     numbers = trace.read(step.stage, (*leading, *heads, *block))

@@ -23,7 +23,7 @@ class TokenRole(StrEnum):
     KEY = "key"
 
     @property
-    def other(self) -> TokenRole:
+    def opposite(self) -> TokenRole:
         return TokenRole.KEY if self is TokenRole.QUERY else TokenRole.QUERY
 
 
@@ -45,7 +45,7 @@ class TokenSelection(Struct, frozen=True):
     sought: str = ""
     match: int | None = None
 
-    def trim_to(self, count: int) -> frozenset[int]:
+    def tokens_below(self, count: int) -> frozenset[int]:
         """Return the selected tokens below `count`; if these are all of them, the same object."""
         if max(self.chosen, default=-1) < count:
             return self.chosen
@@ -57,7 +57,7 @@ def tokens_between(start: int, end: int) -> frozenset[int]:
     return frozenset(range(min(start, end), max(start, end) + 1))
 
 
-def group_adjacent(tokens: Iterable[int]) -> tuple[range, ...]:
+def group_adjacent_tokens(tokens: Iterable[int]) -> tuple[range, ...]:
     """Group tokens into ranges of adjacent tokens."""
     found: list[range] = []
     for token in sorted(tokens):
@@ -69,7 +69,7 @@ def group_adjacent(tokens: Iterable[int]) -> tuple[range, ...]:
 
 
 @lru_cache(maxsize=4)
-def find_matches(labels: tuple[str, ...], sought: str) -> tuple[int, ...]:
+def find_matching_tokens(labels: tuple[str, ...], sought: str) -> tuple[int, ...]:
     """Return the tokens that contain a text, ignoring case, or token number 12 for ``#12``."""
     wanted = sought.casefold()
     if not wanted:
@@ -81,22 +81,22 @@ def find_matches(labels: tuple[str, ...], sought: str) -> tuple[int, ...]:
     return tuple(at for at, label in enumerate(labels) if label in found)
 
 
-def select_matches(
+def select_matching_tokens(
     selection: TokenSelection, labels: tuple[str, ...], sought: str
 ) -> TokenSelection:
     """Select all tokens that match; an empty search keeps the selection."""
     if not sought:
         return replace(selection, sought="", match=None)
     return replace(
-        selection, sought=sought, match=None, chosen=frozenset(find_matches(labels, sought))
+        selection, sought=sought, match=None, chosen=frozenset(find_matching_tokens(labels, sought))
     )
 
 
-def select_next_match(
+def select_next_matching_token(
     selection: TokenSelection, labels: tuple[str, ...], steps: int
 ) -> TokenSelection:
     """Select only the next or previous match, cyclically; `match` is None if none exists."""
-    found = find_matches(labels, selection.sought)
+    found = find_matching_tokens(labels, selection.sought)
     if not found:
         return replace(selection, match=None)
     now = (-1 if steps > 0 else 0) if selection.match is None else selection.match

@@ -12,9 +12,9 @@ from visualizer.attention.roles import Role
 from visualizer.brief_repr import brief_repr
 from visualizer.session.head_order import HeadOrder
 from visualizer.session.model_panes import AttributionOptions, HeadScatterOptions
-from visualizer.session.timeline import Playhead
+from visualizer.session.timeline import PlaybackState
 from visualizer.session.token_selection import TokenSelection
-from visualizer.session.view_options import ColourOptions, LineOptions, MaskEditState
+from visualizer.session.view_options import ColourOptions, LineViewOptions, MaskEditState
 
 if TYPE_CHECKING:
     from visualizer.attention.display_transforms import HeadAggregate
@@ -57,7 +57,7 @@ class LessonPosition(Struct, frozen=True):
     page: int
 
 
-class ImmediateView(Struct, frozen=True):
+class ImmediateViewFields(Struct, frozen=True):
     """The part of a view that can be shown without a prefetch.
 
     Parameters
@@ -87,7 +87,7 @@ class ImmediateView(Struct, frozen=True):
     scatter: HeadScatterOptions = field(default_factory=HeadScatterOptions)
 
 
-class View(ImmediateView, frozen=True):
+class View(ImmediateViewFields, frozen=True):
     """The parts of a run to show, and how to show them.
 
     Parameters
@@ -108,7 +108,7 @@ class View(ImmediateView, frozen=True):
         The visible part of every panel; None for the whole panel.
     text, layer : int
         Indices along the run's leading axes.
-    lines : LineOptions
+    lines : LineViewOptions
         Options of the line view.
     panes : frozenset of str
         The visible panes; other panels are not built.
@@ -145,14 +145,14 @@ class View(ImmediateView, frozen=True):
     colouring: ColourOptions = field(default_factory=ColourOptions)
     large: str | None = None
     room: int = 256
-    playhead: Playhead = field(default_factory=Playhead)
+    playhead: PlaybackState = field(default_factory=PlaybackState)
     guess: Prediction | None = None
     comparison: Comparison | None = None
     tokens: TokenSelection = field(default_factory=TokenSelection)
     last_pinned: Cell | None = None
     past: tuple[Cell, ...] = ()
     future: tuple[Cell, ...] = ()
-    lines: LineOptions = field(default_factory=LineOptions)
+    lines: LineViewOptions = field(default_factory=LineViewOptions)
     head_order: HeadOrder = HeadOrder.LAYER
 
     __repr__ = brief_repr

@@ -58,17 +58,17 @@ def _pin_in_layer(view: View, cell: Cell) -> View:
     return replace(view, pinned=replace(cell, layer=None), layer=layer)
 
 
-def go_back(run: Run, view: View) -> View:
+def pin_previous_cell(run: Run, view: View) -> View:
     """Pin the previous cell in the history that still exists."""
-    return _follow_history(run, view, "past", "future")
+    return _pin_from_history(run, view, "past", "future")
 
 
-def go_forward(run: Run, view: View) -> View:
+def pin_next_cell(run: Run, view: View) -> View:
     """Pin the next cell in the history that still exists."""
-    return _follow_history(run, view, "future", "past")
+    return _pin_from_history(run, view, "future", "past")
 
 
-def _follow_history(run: Run, view: View, source: str, target: str) -> View:
+def _pin_from_history(run: Run, view: View, source: str, target: str) -> View:
     cells = tuple(cell for cell in getattr(view, source) if existing_cell(run, cell))
     if not cells:
         return view

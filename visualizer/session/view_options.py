@@ -84,12 +84,12 @@ COLOUR_MAPS: tuple[ColourMap, ...] = (
 """All colour maps, in the order of the menu and the lists."""
 
 
-def maps_of_kind(kind: ColourMapKind) -> tuple[ColourMap, ...]:
+def colour_maps_of_kind(kind: ColourMapKind) -> tuple[ColourMap, ...]:
     """Return the colour maps of one kind; the first one is the default."""
     return tuple(each for each in COLOUR_MAPS if each.kind is kind)
 
 
-DEFAULT_MAP = maps_of_kind(ColourMapKind.SEQUENTIAL)[0].id
+DEFAULT_MAP = colour_maps_of_kind(ColourMapKind.SEQUENTIAL)[0].id
 """Id of the default map for weights."""
 
 
@@ -104,8 +104,8 @@ class ColourCurve(StrEnum):
 class ColourLimits(StrEnum):
     """The values at the ends of the colour map.
 
-    Automatic limits are derived from the values of all heads in a layer; see `find_range`. The
-    limits 0 and 1 can be chosen only for weights.
+    Automatic limits are derived from the values of all heads in a layer; see
+    `find_range_of_samples`. The limits 0 and 1 can be chosen only for weights.
     """
 
     AUTO = "automatic"
@@ -134,7 +134,7 @@ class ColourOptions(Struct, frozen=True):
     sequential: str = DEFAULT_MAP
     diverging: str = AUTOMATIC_MAP
 
-    def ends(self, stage: str) -> tuple[float, float] | None:
+    def entered_limits(self, stage: str) -> tuple[float, float] | None:
         """Return the limits that the user entered for a stage."""
         found = ((low, high) for name, low, high in self.typed if name == stage)
         return next(found, None)
@@ -147,21 +147,21 @@ FOLLOW_PINNED = -1
 MAX_LINES_PER_QUERY = 32
 
 
-class LineSide(StrEnum):
+class LineViewSide(StrEnum):
     """The side of the line view on which a token appears."""
 
     QUERY = "query"
     KEY = "key"
 
 
-class LineToken(Struct, frozen=True):
+class LineViewToken(Struct, frozen=True):
     """A token on one side of the line view."""
 
-    side: LineSide
+    side: LineViewSide
     at: int
 
 
-class LineOptions(Struct, frozen=True):
+class LineViewOptions(Struct, frozen=True):
     """Options of the line view.
 
     Parameters
@@ -214,6 +214,6 @@ class MaskEditState(Struct, frozen=True):
     padding: int = 4
     is_of_all_heads: bool = False
 
-    def number(self, brush: MaskPattern) -> int:
+    def brush_parameter(self, brush: MaskPattern) -> int:
         """Return the parameter of a brush, or 0 if it has none."""
         return int(getattr(self, brush, 0))

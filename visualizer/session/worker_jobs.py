@@ -24,14 +24,18 @@ from visualizer.runtime import exclude_from_garbage_collection, run_in_thread, t
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.model_opening import forget_closed_models
 from visualizer.session.resolved_view import resolve_view
-from visualizer.session.view import ImmediateView, View
+from visualizer.session.view import ImmediateViewFields, View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from visualizer.attention.buffer_pool import BufferPool
     from visualizer.attention.captured_attention import CapturedAttention
-    from visualizer.attention.model_reading import ModelAnswer, ModelQuestion, ModelReading
+    from visualizer.attention.model_forward_pass import (
+        AnalysisRequest,
+        ModelAnswer,
+        ModelForwardPass,
+    )
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec, Texts
     from visualizer.progress import Progress
@@ -44,7 +48,7 @@ Labels = tuple[Tokens, Tokens]
 """Token labels of the queries and of the keys."""
 
 
-def parse_labels(document: Document) -> Labels:
+def parse_token_labels(document: Document) -> Labels:
     """Return the token labels that the user entered for captured attention.
 
     A single line labels both the queries and the keys of the same text; otherwise, each of them has
@@ -132,7 +136,7 @@ class RequestState(Struct, frozen=True, eq=False):
     panels: Mapping[str, object]
 
 
-class WorkerResult(Struct, frozen=True, eq=False):
+class RequestResult(Struct, frozen=True, eq=False):
     """The result of a request: a run, or the error that rejected the document.
 
     A result without a document is that of a prefetch for a view of the current run.
@@ -156,7 +160,7 @@ class WorkerResult(Struct, frozen=True, eq=False):
     opened: View | None = None
 
 
-def adapt_view(view: View, shown: View) -> View:
+def adapt_restored_view(view: View, shown: View) -> View:
     """Adapt a restored view to this window; drop a comparison without a run for side A."""
     compared, pinned = view.comparison, view.pinned
     if compared and compared.against is ComparisonKind.KEPT and compared.kept is None:
@@ -166,25 +170,25 @@ def adapt_view(view: View, shown: View) -> View:
 
 def restore_and_prefetch(
     restore: Callable[[], tuple[Run, View]], presenter: Presenter, requested: RequestState
-) -> WorkerResult:
+) -> RequestResult:
     """Restore the run of an opened document and prefetch the data of its view."""
     _import_torch()
     try:
         run, view = restore()
-        view = adapt_view(view, requested.view)
+        view = adapt_restored_view(view, requested.view)
         prefetched = _prefetch_panels(presenter, requested, view, run, requested.document)
-        return WorkerResult(requested.document, view, run, None, *prefetched, view)
+        return RequestResult(requested.document, view, run, None, *prefetched, view)
     except InputError as refused:
         return _refusal_result(presenter, requested, refused)
 
 
-def prefetch_view(presenter: Presenter, requested: RequestState) -> WorkerResult:
+def prefetch_view(presenter: Presenter, requested: RequestState) -> RequestResult:
     """Prefetch the data of a view of the current run."""
     assert requested.run
     prefetched = _prefetch_panels(
         presenter, requested, requested.view, requested.run, requested.computed
     )
-    return WorkerResult(None, requested.view, None, None, *prefetched)
+    return RequestResult(None, requested.view, None, None, *prefetched)
 
 
 def _prefetch_panels(
@@ -225,34 +229,34 @@ def refine_images(
 
 def compute_and_prefetch(
     compute: ComputeFunction, presenter: Presenter, requested: RequestState
-) -> WorkerResult:
+) -> RequestResult:
     """Compute a document and prefetch the data of its view."""
     try:
         run = compute(requested.document, requested.run)
         prefetched = _prefetch_panels(presenter, requested, requested.view, run, requested.document)
-        return WorkerResult(requested.document, requested.view, run, None, *prefetched)
+        return RequestResult(requested.document, requested.view, run, None, *prefetched)
     except InputError as refused:
         return _refusal_result(presenter, requested, refused)
 
 
 def _refusal_result(
     presenter: Presenter, requested: RequestState, refused: InputError
-) -> WorkerResult:
+) -> RequestResult:
     """Prefetch the data of the view from the last valid run."""
     # The copy has no traceback. The traceback would keep the result and the last run alive until it
     # is garbage-collected.
     refused = InputError(refused.field, refused.sentence, refused.remedy)
     if requested.run is None:
-        return WorkerResult(requested.document, requested.view, None, refused)
+        return RequestResult(requested.document, requested.view, None, refused)
     prefetched = _prefetch_panels(
         presenter, requested, requested.view, requested.run, requested.computed
     )
-    return WorkerResult(requested.document, requested.view, None, refused, *prefetched)
+    return RequestResult(requested.document, requested.view, None, refused, *prefetched)
 
 
 def with_immediate_fields(view: View, read: View) -> View:
     """Return the prefetched view `read` with the parts of `view` that need no prefetch."""
-    at_once = ImmediateView.__struct_fields__
+    at_once = ImmediateViewFields.__struct_fields__
     return replace(read, **{name: getattr(view, name) for name in at_once})
 
 
@@ -262,17 +266,17 @@ def compute(document: Document, previous: Run | None) -> Run:
     torch is imported here, on the worker thread, so that the window appears before torch is loaded.
     """
     _import_torch()
-    from visualizer.attention.run import reserve_gui_core, set_thread_count
+    from visualizer.attention.run import reserve_gui_core, set_torch_thread_count
 
     if document.model:
         reserve_gui_core()
-    return run_document(document, previous, set_thread_count, shared_buffer_pool())
+    return run_document(document, previous, set_torch_thread_count, shared_buffer_pool())
 
 
-def return_idle_memory() -> None:
+def release_idle_memory() -> None:
     """Return cached memory to the system; called on the worker thread when it is idle."""
     if shared_buffer_pool.cache_info().currsize:
-        shared_buffer_pool().release()
+        shared_buffer_pool().release_free_blocks()
     forget_closed_models()
     trim_freed_memory()  # closed models and long texts leave many small blocks
 
@@ -304,9 +308,9 @@ def run_document(
     from visualizer.attention.run import run
 
     if document.captured:
-        return create_captured_run(document.captured, *parse_labels(document), previous)
+        return create_captured_run(document.captured, *parse_token_labels(document), previous)
     if document.model:
-        from visualizer.models.text_reading import read_text
+        from visualizer.models.model_text_runs import read_text
 
         spec = document.spec
         return read_text(document.model, document.text, spec.device, previous, spec.dtype)
@@ -318,8 +322,8 @@ def run_document(
 
 
 def answer_question(
-    reading: ModelReading,
-    question: ModelQuestion,
+    reading: ModelForwardPass,
+    question: AnalysisRequest,
     progress: Progress,
     report: Callable[[ModelAnswer], object],
 ) -> ModelAnswer:
@@ -337,8 +341,8 @@ def measure_heads(run: Run, progress: Progress) -> None:
 
     reserve_gui_core()
     for leading in run.trace.leading_indices():
-        run.trace.uniform_head_measures(Role.WEIGHTS, leading, run.compared_texts, progress)
-    run.trace.head_measures(Role.WEIGHTS, run.compared_texts, progress)
+        run.trace.uniform_head_measures(Role.WEIGHTS, leading, run.key_texts, progress)
+    run.trace.head_measures(Role.WEIGHTS, run.key_texts, progress)
 
 
 @cache

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from visualizer.attention.remote_numbers import notify_arrival
+from visualizer.attention.remote_numbers import register_arrival_listener
 from visualizer.attention.spec import MaskKind
 from visualizer.errors import InputError
 from visualizer.progress import CancelledError
@@ -27,9 +27,9 @@ from visualizer.session.view import View
 from visualizer.session.view_changes import with_stage_toggled
 from visualizer.session.worker_jobs import (
     RefinementResult,
+    RequestResult,
     RequestState,
-    WorkerResult,
-    adapt_view,
+    adapt_restored_view,
     with_immediate_fields,
 )
 
@@ -88,7 +88,11 @@ class _InputErrors:
     def drop_resolved(self, old: Document, new: Document) -> None:
         """Drop the errors that a change to the document resolves."""
         self.document_error = None
-        fields = [name for name in ("text", "second", "own_mask") if old.get(name) != new.get(name)]
+        fields = [
+            name
+            for name in ("text", "second", "own_mask")
+            if old.get_setting(name) != new.get_setting(name)
+        ]
         if old.model != new.model:
             fields.append("image")
         for name in (*fields, "own_weights", "cuts"):
@@ -160,12 +164,12 @@ class Workspace(QObject):
         self._progress_delay_timer = QTimer(self, singleShot=True, interval=PROGRESS_DELAY_MS)
         self._progress_delay_timer.timeout.connect(self._update_screen)
         self.requests = RequestController(presenter, on_idle, self)
-        self.requests.refinement_due.connect(self._refine_pictures)
+        self.requests.refinement_due.connect(self._refine_images)
         self.requests.worker.answered.connect(self._handle_result)
         self.requests.worker.failed.connect(self._handle_failure)
         self.requests.worker.progressReported.connect(self._show_progress)
         self._data_arrived.connect(self.refresh_screen)
-        notify_arrival(self._announce_arrival)
+        register_arrival_listener(self._emit_data_arrived)
         self.screen: Screen = self._build_screen({}, None)
 
     @property
@@ -175,7 +179,7 @@ class Workspace(QObject):
 
     # ------------------------------------------------------------------ the document
 
-    def set(
+    def change_setting(
         self, name: str, value: object, *, is_continued_edit: bool = False, is_seen: bool = False
     ) -> None:
         """Change a setting.
@@ -190,13 +194,13 @@ class Workspace(QObject):
             result.
         """
         had_error = self._errors.remove(name)
-        document = self.document.set(name, value)
+        document = self.document.with_setting(name, value)
         if document == self.document:
             if had_error:
                 self._update_screen()
             return
         self.history.record(self.document, name if is_continued_edit else "")
-        self._change_to(document, may_wait=is_seen)
+        self._change_document(document, may_wait=is_seen)
 
     def set_text(self, text: str, name: str = "text") -> None:
         """Change the first or second text; typing one word is one undoable change."""
@@ -204,12 +208,12 @@ class Workspace(QObject):
             sentence = f"{self.document.model.name} takes images, not texts."
             self.show_error(InputError("image", sentence))
             return
-        is_typed, written = detect_typed_text(self.document.get(name), text)
+        is_typed, written = detect_typed_text(self.document.get_setting(name), text)
         if not is_typed:  # pasted, cut or overwritten: the token positions belong to the old text
             self.change_view(tokens=replace(self._wanted.tokens, chosen=frozenset(), match=None))
-        self.set(name, text, is_continued_edit=is_typed, is_seen=True)
+        self.change_setting(name, text, is_continued_edit=is_typed, is_seen=True)
         if written.isspace():
-            self.history.seal()
+            self.history.end_merged_edit()
 
     def show_error(self, refused: InputError) -> None:
         """Report why an input was rejected; the current value remains."""
@@ -242,7 +246,7 @@ class Workspace(QObject):
         history : History, optional
             History of the document; by default, nothing can be undone yet.
         """
-        before = self.history.replace(history or History())
+        before = self.history.replace_history(history or History())
         self._replace_document(document, view)
         return before
 
@@ -251,10 +255,12 @@ class Workspace(QObject):
     ) -> None:
         self._wanted = view
         self.view = with_immediate_fields(view, self.view)
-        self._hold_models(opened_model)
-        self._change_to(document)
+        self._keep_models_open(opened_model)
+        self._change_document(document)
 
-    def open(self, document: Document, view: View, restore: Callable[[], tuple[Run, View]]) -> None:
+    def open_document(
+        self, document: Document, view: View, restore: Callable[[], tuple[Run, View]]
+    ) -> None:
         """Open a document that was read from a file, and clear the undo history.
 
         The worker calls ``restore``, which returns the saved run and the view with side A of its
@@ -262,34 +268,36 @@ class Workspace(QObject):
         """
         self._show_pending_change()
         self._before_model = None
-        self.history.replace(History())
+        self.history.replace_history(History())
         self._errors = _InputErrors()
         self._set_document(document)
         self.pending_document, self._has_started = document, True
-        self._wanted = adapt_view(view, self._wanted)  # the view may be saved before it is shown
+        self._wanted = adapt_restored_view(
+            view, self._wanted
+        )  # the view may be saved before it is shown
         self.view = with_immediate_fields(self._wanted, self.view)
-        state = self._current_state()
-        self.requests.ask(
+        state = self._request_state()
+        self.requests.submit(
             partial(worker_jobs.restore_and_prefetch, restore, self._presenter, state)
         )
         self._update_screen()
 
-    def _hold_models(self, *models: object) -> None:
+    def _keep_models_open(self, *models: object) -> None:
         """Keep an opened model open instead of the previous one."""
         before, self._held_models = self._held_models, [*models]
         if before:
-            self.requests.worker.discard(before)
+            self.requests.worker.clear_on_thread(before)
 
     def undo(self) -> None:
-        self._change_to(self.history.undo(self.document))
+        self._change_document(self.history.undo(self.document))
 
     def redo(self) -> None:
-        self._change_to(self.history.redo(self.document))
+        self._change_document(self.history.redo(self.document))
 
     # ------------------------------------------------------------------ the view
 
     @property
-    def wanted(self) -> View:
+    def requested_view(self) -> View:
         """The requested view, which is shown after its data is prefetched."""
         return self._wanted
 
@@ -312,15 +320,15 @@ class Workspace(QObject):
     def toggle_stage(self, stage: str) -> None:
         """Toggle the panels of a stage; at least one stage stays visible."""
         if self.run:
-            self.request_view(with_stage_toggled(self.resolved(self._wanted), stage))
+            self.request_view(with_stage_toggled(self.resolve(self._wanted), stage))
 
-    def show_leading(self, leading: LeadingIndex) -> None:
+    def show_leading_index(self, leading: LeadingIndex) -> None:
         """Show another text of a batch or another layer, and restart a prediction."""
         if self.run:
             guess = clear_marks(self._wanted.guess)
             self.change_view(**dict(zip(self.run.trace.axes, leading, strict=True)), guess=guess)
 
-    def _announce_arrival(self) -> None:
+    def _emit_data_arrived(self) -> None:
         with suppress(RuntimeError):  # the window is closed
             self._data_arrived.emit()
 
@@ -332,15 +340,15 @@ class Workspace(QObject):
             self._errors.set_view_error(reading.refusal())
         self._update_screen()
 
-    def resolved(self, view: View) -> ResolvedView:
+    def resolve(self, view: View) -> ResolvedView:
         """Resolve a view against the last valid run."""
         assert self.run
         return resolve_view(self.document, view, self.run, self.computed)
 
     @property
-    def wanted_resolved(self) -> ResolvedView | None:
+    def resolved_requested_view(self) -> ResolvedView | None:
         """The requested view resolved against the last valid run, or None without a run."""
-        return self.resolved(self._wanted) if self.run else None
+        return self.resolve(self._wanted) if self.run else None
 
     # ------------------------------------------------------------------ computing
 
@@ -365,10 +373,10 @@ class Workspace(QObject):
             return None
         return ExportSnapshot(self.computed, self.view, self.run)
 
-    def start(self) -> None:
+    def start_computing(self) -> None:
         """Compute the first document unless another request was made before."""
         if not self._has_started:
-            self._change_to(self.document)
+            self._change_document(self.document)
 
     @property
     def large_objects(self) -> list[object]:
@@ -380,19 +388,19 @@ class Workspace(QObject):
         self._progress_delay_timer.stop()
         self.requests.close()
 
-    def _refine_pictures(self) -> None:
-        self.requests.refine(self.run, self.view, self.screen.resolved)
+    def _refine_images(self) -> None:
+        self.requests.refine_images(self.run, self.view, self.screen.resolved)
 
-    def _change_to(self, document: Document, *, may_wait: bool = False) -> None:
+    def _change_document(self, document: Document, *, may_wait: bool = False) -> None:
         """Replace the document and request its run, for which the screen may wait briefly."""
         if not may_wait:
             self._show_pending_change()
         self._set_document(document)
         self._has_started = True
-        if not document.problems():
+        if not document.setting_problems():
             self.pending_document = document
-            compute, state = self.compute, self._current_state()
-            self.requests.ask(
+            compute, state = self.compute, self._request_state()
+            self.requests.submit(
                 partial(worker_jobs.compute_and_prefetch, compute, self._presenter, state)
             )
             if may_wait:  # the result usually arrives before the delay has passed
@@ -416,10 +424,10 @@ class Workspace(QObject):
     def _request_prefetch(self) -> None:
         """Request a prefetch of the wanted view, unless a pending computation covers it."""
         if self.run and self.pending_document is None:
-            state = self._current_state()
-            self.requests.ask(partial(worker_jobs.prefetch_view, self._presenter, state))
+            state = self._request_state()
+            self.requests.submit(partial(worker_jobs.prefetch_view, self._presenter, state))
 
-    def _current_state(self) -> RequestState:
+    def _request_state(self) -> RequestState:
         panels = self.screen.panels.latest_panels()
         return RequestState(self.document, self._wanted, self.run, self.computed, panels)
 
@@ -427,20 +435,20 @@ class Workspace(QObject):
         """Return whether the prefetch of one view covers another view."""
         if self.run is None or view is other:
             return True
-        keys = (self._presenter.prefetch_key(self.resolved(each)) for each in (view, other))
+        keys = (self._presenter.prefetch_key(self.resolve(each)) for each in (view, other))
         return next(keys) == next(keys)
 
-    def _handle_result(self, answer: WorkerResult | RefinementResult) -> None:
+    def _handle_result(self, answer: RequestResult | RefinementResult) -> None:
         self.requests.drop_answered_request()
         if isinstance(answer, RefinementResult):
             if answer.run is self.run:
                 self._show_refined_images()
         elif self._is_model_refused(answer):
-            self._leave_model(answer.refused)
+            self._restore_state_before_model(answer.refused)
         else:
             self._handle_run_result(answer)
 
-    def _handle_run_result(self, answer: WorkerResult) -> None:
+    def _handle_run_result(self, answer: RequestResult) -> None:
         if answer.document is None:
             self._errors.set_view_error(None)
             if self.view == self._wanted:
@@ -454,20 +462,20 @@ class Workspace(QObject):
         if answer.run:
             self.run, self.computed = answer.run, answer.document
             if self.pending_document is None:  # otherwise an opened model may still have to run
-                self._hold_models()
+                self._keep_models_open()
         is_newest = answer.document == self.document  # otherwise, the document has changed since
         if is_newest:
             self._errors.document_error = answer.refused
         if answer.opened and is_newest:
-            self._wanted = adapt_view(answer.opened, self._wanted)
+            self._wanted = adapt_restored_view(answer.opened, self._wanted)
         is_read = self._is_prefetched_with(self._wanted, answer.view)
         self.view = self._wanted if is_read else with_immediate_fields(self._wanted, answer.view)
         self._update_screen(answer)
-        self.requests.worker.discard(replaced)
+        self.requests.worker.clear_on_thread(replaced)
         if not is_read:
             self._request_prefetch()
 
-    def _is_model_refused(self, answer: WorkerResult) -> bool:
+    def _is_model_refused(self, answer: RequestResult) -> bool:
         """Return whether an opened model cannot run, rather than only waiting for its input."""
         document, refused = self.document, answer.refused
         if not (self._before_model and refused and document.model and answer.document == document):
@@ -475,25 +483,25 @@ class Workspace(QObject):
         is_blank = document.model.image is None and not document.text.strip()
         return not is_blank and refused.field not in {"image", "second"}
 
-    def _leave_model(self, refused: InputError | None) -> None:
+    def _restore_state_before_model(self, refused: InputError | None) -> None:
         """Restore the document from before a model was opened; text entered since then is kept."""
         before, document = self._before_model, self.document
         assert before
         assert document.model
         self._before_model = self.pending_document = None
-        self._hold_models()
-        self.history.replace(before.history)
-        self._wanted = adapt_view(before.view, self._wanted)
+        self._keep_models_open()
+        self.history.replace_history(before.history)
+        self._wanted = adapt_restored_view(before.view, self._wanted)
         text, back = document.text, before.document
         if text != before.read:
             self.history.record(back)
-            back = back.set("text", text)
-        self._change_to(back)
+            back = back.with_setting("text", text)
+        self._change_document(back)
         self.modelRefused.emit(document.model.name, refused)
 
     def _show_progress(self, request: Callable[[], object], done: int, of: int) -> None:
         """Show the progress of the last request."""
-        if self.requests.report_progress(request, done, of) and self.is_working:
+        if self.requests.record_progress(request, done, of) and self.is_working:
             self._show_refined_images()
 
     def _handle_failure(self, error: Exception) -> None:
@@ -509,7 +517,7 @@ class Workspace(QObject):
         if isinstance(error, InputError) and was_read:
             self._errors.set_view_error(error)
         elif not was_read and is_new_model:
-            self._leave_model(error if isinstance(error, InputError) else None)
+            self._restore_state_before_model(error if isinstance(error, InputError) else None)
         elif isinstance(error, InputError):
             self._errors.document_error = InputError("text", error.sentence)
         self._update_screen()
@@ -522,7 +530,7 @@ class Workspace(QObject):
         if self._progress_delay_timer.isActive():
             self._update_screen()
 
-    def _update_screen(self, answer: WorkerResult | None = None) -> None:
+    def _update_screen(self, answer: RequestResult | None = None) -> None:
         self._progress_delay_timer.stop()
         panels, known = self.screen.panels.latest_panels(), self.screen.resolved
         if answer and answer.resolved:
@@ -531,7 +539,7 @@ class Workspace(QObject):
         self.changed.emit()
         if self.run and self.run.trace.is_blockwise:
             self.requests.delay_refinement()
-        self._refine_pictures()
+        self._refine_images()
 
     def _show_refined_images(self) -> None:
         """Show refined images or progress; nothing else has changed."""
@@ -542,11 +550,11 @@ class Workspace(QObject):
         inputs = self._build_inputs(shown.document, shown.view, resolved)
         self.screen = self._presenter.present_refined_images(inputs, shown.panels)
         self.drawn.emit()
-        self._refine_pictures()
+        self._refine_images()
 
     def _build_screen(self, panels: Mapping[str, object], known: ResolvedView | None) -> Screen:
         """Build the screen, reusing panels that were shown before or that the worker has built."""
-        resolved = self.resolved(self.view).reuse_known_values(known) if self.run else None
+        resolved = self.resolve(self.view).reuse_cached_values(known) if self.run else None
         inputs = self._build_inputs(self.document, self.view, resolved)
         return self._presenter.present(inputs, panels)
 

@@ -21,7 +21,7 @@ _ROW_ROLES: dict[str, str] = {Role.KEYS: "key", Role.VALUES: "key"}
 """The role of the tokens in a stage's rows; in all other stages, the rows are queries."""
 
 
-def row_role(stage: str) -> str:
+def row_token_role(stage: str) -> str:
     """Return the role of the tokens in a stage's rows."""
     return _ROW_ROLES.get(stage, "query")
 
@@ -32,7 +32,9 @@ class ZoomRange(Struct, frozen=True):
     queries: range
     keys: range
 
-    def of(self, stage: Stage, *, is_aligned: bool = False) -> tuple[range, range | None]:
+    def visible_ranges(
+        self, stage: Stage, *, is_aligned: bool = False
+    ) -> tuple[range, range | None]:
         """Return a stage's visible rows and columns, with None for columns that are not tokens.
 
         Parameters
@@ -40,11 +42,11 @@ class ZoomRange(Struct, frozen=True):
         is_aligned : bool
             Whether the rows of all stages are the same tokens, as on the flow board.
         """
-        rows = self.keys if row_role(stage.name) == "key" and not is_aligned else self.queries
+        rows = self.keys if row_token_role(stage.name) == "key" and not is_aligned else self.queries
         return rows, self.keys if stage.dims[-1] == "key" else None
 
     @classmethod
-    def whole_area(cls, sides: TokenCounts) -> ZoomRange:
+    def full_range(cls, sides: TokenCounts) -> ZoomRange:
         """Return the zoom that shows everything."""
         return cls(*map(range, sides))
 
@@ -78,7 +80,7 @@ def zoom_by(
     ZoomRange or None
         None if everything is visible.
     """
-    zoom = zoom or ZoomRange.whole_area(sides)
+    zoom = zoom or ZoomRange.full_range(sides)
     spans = (zoom.queries, zoom.keys)
     made = (
         _scale_span(span, tokens, factor, centre)
@@ -121,12 +123,12 @@ def clamp_zoom(zoom: ZoomRange | None, sides: TokenCounts) -> ZoomRange | None:
     return ZoomRange(*(_move_span(span, tokens, 0) for span, tokens in spans)) if is_part else None
 
 
-def zoom_to_show(
+def pan_to_show(
     zoom: ZoomRange | None, sides: TokenCounts, stage: Stage, row: int, column: int | None
 ) -> ZoomRange | None:
     """Pan just far enough to show a cell, or a row if no column is given."""
     if zoom is None:
         return None
-    is_key = row_role(stage.name) == "key"
+    is_key = row_token_role(stage.name) == "key"
     key = column if stage.dims[-1] == "key" else row if is_key else None
     return zoom.pan_to_include(sides, None if is_key else row, key)

@@ -71,7 +71,7 @@ class CentralPaneContainer(QWidget):
         self.visibilityChanged.emit(visible)
 
 
-def needs_heatmaps(before: View, after: View) -> bool:
+def is_visible_only_in_heatmaps(before: View, after: View) -> bool:
     """Return whether a change to the view is visible only in the heatmaps."""
     is_moved = after.pinned not in (None, before.pinned)
     is_played = after.playhead.place not in (None, before.playhead.place)

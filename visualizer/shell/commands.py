@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
 
-from visualizer.attention.custom_weights import are_all_custom
+from visualizer.attention.custom_weights import are_all_weights_custom
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
 from visualizer.attention.spec import DropoutMode
 from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL
@@ -32,7 +32,7 @@ from visualizer.session.view_options import (
     ColourCurve,
     ColourLimits,
     ColourMapKind,
-    maps_of_kind,
+    colour_maps_of_kind,
 )
 from visualizer.shell.controllers import WindowControllers
 from visualizer.shell.pane_table import PANES
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from visualizer.session.document import Document
     from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.screen import PanelId, Screen
-    from visualizer.session.timeline import Playhead
+    from visualizer.session.timeline import PlaybackState
     from visualizer.session.view import View
     from visualizer.session.view_options import ColourMap, ColourOptions
 
@@ -92,7 +92,7 @@ class WindowState(Struct, frozen=True, eq=False):
         return self.view.colouring
 
     @property
-    def playhead(self) -> Playhead:
+    def playhead(self) -> PlaybackState:
         return self.view.playhead
 
     @property
@@ -115,7 +115,7 @@ def window_state(c: WindowControllers, scheme: ColourScheme) -> WindowState:
         can_redo=workspace.history.can_redo,
         undo_description=workspace.history.undo_description(workspace.document),
         redo_description=workspace.history.redo_description(workspace.document),
-        can_keep_weights=c.setup_controller.can_keep_weights,
+        can_keep_weights=c.setup_controller.can_fix_weights,
         can_export=can_export,
         can_copy_script=can_export and not screen.panel(SETUP_PANEL).captured,
         saves_numbers=c.document_controller.saves_numbers,
@@ -135,7 +135,7 @@ def _can_edit_heads(state: WindowState) -> bool:
     return bool(state.panel(NEXT_TOKEN_PANEL).heads)
 
 
-def _has_numbers(state: WindowState) -> bool:
+def _has_run(state: WindowState) -> bool:
     return state.resolved is not None
 
 
@@ -148,43 +148,43 @@ def _is_zoomed(state: WindowState) -> bool:
     return bool(state.panel(VIEW_CONTROLS_PANEL).part)
 
 
-def _can_step_history(state: WindowState, way: int) -> bool:
+def _can_step_cell_history(state: WindowState, way: int) -> bool:
     resolved = state.resolved
     return resolved is not None and way in resolved.history_directions
 
 
-def _can_mark(state: WindowState) -> bool:
+def _can_mark_prediction(state: WindowState) -> bool:
     resolved = state.resolved
-    pinned = resolved.pinned_when_reached if resolved else None
+    pinned = resolved.reached_pinned_cell if resolved else None
     return bool(resolved and pinned and pinned.stage in resolved.hidden_stages)
 
 
-def _can_paint_pinned(state: WindowState) -> bool:
+def _can_paint_pinned_cell(state: WindowState) -> bool:
     pinned, painting = state.panel(BOARD_CONTENTS).cursor.pinned, state.panel(MASK_EDIT_PANEL)
     return bool(painting and pinned and stage_and_side(pinned) in painting.targets)
 
 
-def _has_split(state: WindowState) -> bool:
+def _has_head_split(state: WindowState) -> bool:
     split = state.panel(SHAPES_PANEL).split
     return split is not None and split.heads > 1
 
 
-def _can_reveal(state: WindowState) -> bool:
+def _can_reveal_prediction(state: WindowState) -> bool:
     bar = state.panel(PLAYBACK_PANEL)
     return bar.question is not None and not bar.is_revealed
 
 
-def _has_next_page(state: WindowState) -> bool:
+def _has_next_lesson_page(state: WindowState) -> bool:
     lesson = state.panel(LESSON_PANEL)
     return bool(lesson and lesson.has_next)
 
 
-def _has_previous_page(state: WindowState) -> bool:
+def _has_previous_lesson_page(state: WindowState) -> bool:
     lesson = state.panel(LESSON_PANEL)
     return bool(lesson and lesson.number > 1)
 
 
-def _is_page_changed(state: WindowState) -> bool:
+def _is_lesson_page_changed(state: WindowState) -> bool:
     lesson = state.panel(LESSON_PANEL)
     return bool(lesson and lesson.is_changed)
 
@@ -205,18 +205,18 @@ def _has_largest_difference(state: WindowState) -> bool:
     return bar is not None and bar.largest is not None
 
 
-def _count_samples(state: WindowState) -> int:
+def _dropout_sample_count(state: WindowState) -> int:
     """Return the number of dropout samples in the comparison, or 0 for other comparisons."""
     bar = state.panel(COMPARISON_PANEL)
     return bar.count if bar and bar.against is ComparisonKind.SAMPLES else 0
 
 
-def _can_add_samples(state: WindowState) -> bool:
+def _can_add_dropout_samples(state: WindowState) -> bool:
     bar = state.panel(COMPARISON_PANEL)
-    return bar is not None and 0 < _count_samples(state) < bar.max_count
+    return bar is not None and 0 < _dropout_sample_count(state) < bar.max_count
 
 
-def _can_chat(state: WindowState) -> bool:
+def _can_use_chat_template(state: WindowState) -> bool:
     """Return whether the text can be treated as a chat message or is already treated as one."""
     model, resolved = state.document.model, state.resolved
     reading = resolved.run.reading if resolved else None
@@ -231,7 +231,7 @@ def _history_appearance(name: str, change: str) -> CommandAppearance:
     return CommandAppearance(name, entry=entry)
 
 
-def _play_or_pause(state: WindowState) -> CommandAppearance:
+def _play_or_pause_appearance(state: WindowState) -> CommandAppearance:
     name = "pause" if state.playhead.is_playing else "play"
     return CommandAppearance(name, tip=name.capitalize())
 
@@ -252,7 +252,7 @@ PAN, LAYOUT, WEIGHTS = "&View>Pa&n", "&View>Layou&t", "&View>Wei&ghts"
 COLOURS, OPEN_PANES = "&View>Co&lours", "&View>Pan&es"
 
 
-def _choice_commands(
+def _choice_command_factory(
     id_: str,
     menu: str,
     group: str,
@@ -277,25 +277,28 @@ def _choice_commands(
 
 
 # fmt: off
-_grain_command = _choice_commands("playback.set_grain", PLAY, "grain",
-    lambda c, grain: c.playback_controller.set_grain(grain), lambda state: state.playhead.grain)
-_weight_transform_command = _choice_commands("view.set_weight_transform", WEIGHTS, "lens",
+_grain_command = _choice_command_factory("playback.set_grain", PLAY, "grain",
+    lambda c, grain: c.playback_controller.set_step_size(grain), lambda state: state.playhead.grain)
+_weight_transform_command = _choice_command_factory("view.set_weight_transform", WEIGHTS, "lens",
     lambda c, transform: c.view_controller.set_weight_transform(transform),
     lambda state: state.view.lens)
-_curve_command = _choice_commands("view.set_curve", COLOURS, "curve",
-    lambda c, curve: c.view_controller.set_curve(curve), lambda state: state.colouring.curve)
-_limits_command = _choice_commands("view.set_limits", COLOURS, "limits",
-    lambda c, limits: c.view_controller.set_limits(limits), lambda state: state.colouring.limits)
-_dialect_command = _choice_commands("view.set_dialect", VIEW, "dialect",
-    lambda c, dialect: c.view_controller.set_dialect(dialect), lambda state: state.view.dialect)
-_sequential_map_command = _choice_commands("view.set_map", COLOURS, "map",
+_curve_command = _choice_command_factory("view.set_curve", COLOURS, "curve",
+    lambda c, curve: c.view_controller.set_colour_curve(curve), lambda state: state.colouring.curve)
+_limits_command = _choice_command_factory("view.set_limits", COLOURS, "limits",
+    lambda c, limits: c.view_controller.set_colour_limits(limits),
+        lambda state: state.colouring.limits)
+_dialect_command = _choice_command_factory("view.set_dialect", VIEW, "dialect",
+    lambda c, dialect: c.view_controller.set_code_dialect(dialect),
+        lambda state: state.view.dialect)
+_sequential_map_command = _choice_command_factory("view.set_map", COLOURS, "map",
     lambda c, id_: c.view_controller.set_sequential_map(id_),
     lambda state: state.colouring.sequential)
-_diverging_map_command = _choice_commands("view.set_diverging", COLOURS, "signed",
+_diverging_map_command = _choice_command_factory("view.set_diverging", COLOURS, "signed",
     lambda c, id_: c.view_controller.set_diverging_map(id_),
     lambda state: state.colouring.diverging)
-_scheme_command = _choice_commands("theme.set_scheme", VIEW, "scheme",
-    lambda c, scheme: c.settings_controller.choose_scheme(scheme), lambda state: state.scheme)
+_scheme_command = _choice_command_factory("theme.set_scheme", VIEW, "scheme",
+    lambda c, scheme: c.settings_controller.choose_colour_scheme(scheme),
+        lambda state: state.scheme)
 # fmt: on
 
 
@@ -304,7 +307,7 @@ def _colour_map_command(each: ColourMap) -> WindowCommand:
     create_command = (
         _sequential_map_command if each.kind is ColourMapKind.SEQUENTIAL else _diverging_map_command
     )
-    is_first = each is maps_of_kind(each.kind)[0]
+    is_first = each is colour_maps_of_kind(each.kind)[0]
     return create_command(each.id, each.menu_text, each.shortcut, has_separator=is_first)
 
 
@@ -312,15 +315,17 @@ def _colour_map_command(each: ColourMap) -> WindowCommand:
 COMMANDS: tuple[WindowCommand, ...] = (
     WindowCommand("document.new_window", FILE, "&New window",
         lambda c: c.document_controller.new_window(), ("Ctrl+N",)),
-    WindowCommand("document.open", FILE, "&Open…", lambda c: c.document_controller.ask_and_open(),
+    WindowCommand("document.open", FILE, "&Open…",
+        lambda c: c.document_controller.choose_and_open_file(),
         ("Ctrl+O",), icon="open"),
-    WindowCommand("model.open", FILE, "Open a &model…", lambda c: c.model_chooser_controller.open(),
+    WindowCommand("model.open", FILE, "Open a &model…",
+        lambda c: c.model_chooser_controller.open_dialog(),
         ("Ctrl+Alt+K",)),
     WindowCommand("model.connect", FILE, "Connec&t to a model…",
-        lambda c: c.model_connection_controller.open(), ("Ctrl+Alt+Z",),
+        lambda c: c.model_connection_controller.open_dialog(), ("Ctrl+Alt+Z",),
         tip="Connect to a model that is served on another machine"),
     WindowCommand("model_image.choose", FILE, "Choose an &image…",
-        lambda c: c.model_image_controller.choose(), ("Ctrl+Alt+I",),
+        lambda c: c.model_image_controller.choose_image(), ("Ctrl+Alt+I",),
         is_enabled=lambda state: state.panel(SETUP_PANEL).image is not None,
         tip="Choose the input image of a vision model"),
     WindowCommand("recent_files.clear", RECENT_MENU, "&Clear list",
@@ -333,9 +338,10 @@ COMMANDS: tuple[WindowCommand, ...] = (
         lambda c: c.document_controller.revert(), ("Ctrl+Alt+R",),
         is_enabled=lambda state: state.can_revert),
     WindowCommand("document.toggle_numbers", FILE, "Incl&ude numbers when saving",
-        lambda c: c.document_controller.toggle_numbers(), ("Ctrl+Alt+N",),
+        lambda c: c.document_controller.toggle_saving_numbers(), ("Ctrl+Alt+N",),
         is_checked=lambda state: state.saves_numbers),
-    WindowCommand("export.open", FILE, "&Export…", lambda c: c.export_controller.export(),
+    WindowCommand("export.open", FILE, "&Export…",
+        lambda c: c.export_controller.open_export_dialog(),
         ("Ctrl+E",), icon="export", is_enabled=lambda state: state.can_export),
     WindowCommand("window.close", FILE, "&Close window", lambda c: c.window.close(), ("Ctrl+W",),
         has_separator=True),
@@ -357,14 +363,15 @@ COMMANDS: tuple[WindowCommand, ...] = (
         lambda c: c.export_controller.copy_script(), ("Ctrl+Alt+C",),
         is_enabled=lambda state: state.can_copy_script,
         tip="Copy a Python script that computes these numbers with torch only"),
-    WindowCommand("cell.unpin", EDIT, "Unpi&n cell", lambda c: c.cell_selection_controller.unpin(),
+    WindowCommand("cell.unpin", EDIT, "Unpi&n cell",
+        lambda c: c.cell_selection_controller.unpin_cell(),
         ("Ctrl+Shift+P",), icon="pin",
         is_enabled=lambda state: state.panel(BOARD_CONTENTS).cursor.is_pinned),
     WindowCommand("text.edit", EDIT, "Edit &sentence", lambda c: c.settings_bar.focus_text(),
         ("Ctrl+L",), has_separator=True,
         is_enabled=lambda state: state.panel(SETUP_PANEL).image is None),
     WindowCommand("text.edit_second", EDIT, "Edit second te&xt",
-        lambda c: c.settings_bar.edit_second(), ("Ctrl+Alt+Shift+L",),
+        lambda c: c.settings_bar.focus_second_text(), ("Ctrl+Alt+Shift+L",),
         is_enabled=lambda state: state.panel(SETUP_PANEL).second is not None,
         tip="Edit the second text of a pair, or the beginning of the decoder’s text"),
     WindowCommand("token_selection.find", EDIT, "&Find token",
@@ -379,19 +386,20 @@ COMMANDS: tuple[WindowCommand, ...] = (
     WindowCommand("token_selection.clear", EDIT, "Deselect &tokens",
         lambda c: c.token_selection_controller.deselect_all(), ("Ctrl+Shift+D",),
         is_enabled=lambda state: bool(state.panel(TOKENS_PANEL).chosen)),
-    WindowCommand("settings.open", EDIT, "S&ettings…", lambda c: c.settings_controller.open(),
+    WindowCommand("settings.open", EDIT, "S&ettings…",
+        lambda c: c.settings_controller.open_settings(),
         ("Ctrl+,",), icon="settings", has_separator=True),
     WindowCommand("module.toggle_causal_mask", MODULE, "Causal &mask",
-        lambda c: c.setup_controller.toggle_mask(), ("Ctrl+M",), is_enabled=_has_module,
-        is_checked=lambda state: bool(state.document.get("causal")),
+        lambda c: c.setup_controller.toggle_causal_mask(), ("Ctrl+M",), is_enabled=_has_module,
+        is_checked=lambda state: bool(state.document.get_setting("causal")),
         tip="Prevent tokens from attending to later tokens"),
     WindowCommand("mask_edit.toggle", MODULE, "&Paint the mask or cut edges",
-        lambda c: c.mask_edit_controller.toggle(), ("Ctrl+Shift+K",),
+        lambda c: c.mask_edit_controller.toggle_editing(), ("Ctrl+Shift+K",),
         is_enabled=lambda state: _has_module(state) or _can_edit_heads(state),
         is_checked=lambda state: state.view.painting.is_on),
     WindowCommand("mask_edit.paint_pinned", MODULE, "Allow or block pinned &cell",
-        lambda c: c.mask_edit_controller.paint_pinned(), ("X",), has_local_shortcut=True,
-        is_enabled=_can_paint_pinned,
+        lambda c: c.mask_edit_controller.toggle_pinned_cell(), ("X",), has_local_shortcut=True,
+        is_enabled=_can_paint_pinned_cell,
         tip="Change the pinned cell in the mask; in a model, cut or restore its edge"),
     WindowCommand("module.toggle_training_mode", MODULE, "&Training mode (with dropout)",
         lambda c: c.setup_controller.toggle_dropout_mode(), ("Ctrl+T",), is_enabled=_has_module,
@@ -402,32 +410,33 @@ COMMANDS: tuple[WindowCommand, ...] = (
     WindowCommand("workspace.resample seed", MODULE, "Resample &weights",
         lambda c: c.setup_controller.resample("seed"), ("Ctrl+Shift+R",), is_enabled=_has_module),
     WindowCommand("workspace.keep_weights", MODULE, "&Keep these weights",
-        lambda c: c.setup_controller.keep_weights(), ("Ctrl+K",),
+        lambda c: c.setup_controller.toggle_fixed_weights(), ("Ctrl+K",),
         is_enabled=lambda state: state.can_keep_weights,
-        is_checked=lambda state: are_all_custom(state.document.spec)),
+        is_checked=lambda state: are_all_weights_custom(state.document.spec)),
     WindowCommand("head_edit.toggle", MODULE, "Ablate shown &head",
-        lambda c: c.head_edit_controller.toggle_shown_head(), ("Ctrl+Shift+J",), has_separator=True,
+        lambda c: c.head_edit_controller.toggle_shown_head_ablation(), ("Ctrl+Shift+J",),
+        has_separator=True,
         is_enabled=lambda state: state.panel(NEXT_TOKEN_PANEL).head is not None,
         is_checked=lambda state: state.panel(NEXT_TOKEN_PANEL).is_head_edited),
     WindowCommand("head_edit.set_mean", MODULE, "Mea&n-ablate shown heads",
-        lambda c: c.head_edit_controller.set_kind("mean"), ("Ctrl+Alt+E",),
+        lambda c: c.head_edit_controller.set_edit_kind("mean"), ("Ctrl+Alt+E",),
         is_enabled=_can_edit_heads),
     WindowCommand("head_edit.scale", MODULE, "Sc&ale shown heads…",
-        lambda c: c.head_edit_controller.set_kind("scaled"), ("Ctrl+Alt+G",),
+        lambda c: c.head_edit_controller.set_edit_kind("scaled"), ("Ctrl+Alt+G",),
         is_enabled=_can_edit_heads),
     WindowCommand("head_edit.patch", MODULE, "Patch shown heads from another te&xt…",
-        lambda c: c.head_edit_controller.set_kind("patched"), ("Ctrl+Alt+X",),
+        lambda c: c.head_edit_controller.set_edit_kind("patched"), ("Ctrl+Alt+X",),
         is_enabled=lambda state: _can_edit_heads(state) and not state.document.takes_image),
     WindowCommand("head_edit.restore_all", MODULE, "Rest&ore all heads",
-        lambda c: c.head_edit_controller.restore_all(), ("Ctrl+Alt+J",),
-        is_enabled=lambda state: state.panel(NEXT_TOKEN_PANEL).has_changes,
+        lambda c: c.head_edit_controller.remove_all_edits(), ("Ctrl+Alt+J",),
+        is_enabled=lambda state: state.panel(NEXT_TOKEN_PANEL).has_edits,
         tip="Undo all head edits and cut edges"),
     WindowCommand("head_edit.sort_by_change", MODULE, "Sort heads b&y change",
         lambda c: c.view_controller.set_head_order(HeadOrder.CHANGED), ("Ctrl+Alt+V",),
         is_enabled=lambda state: state.panel(NEXT_TOKEN_PANEL).is_edited,
         tip="Sort the Layers pane by how much the edits changed the weights"),
     WindowCommand("model.show_next_part", MODULE, "Next attention kin&d",
-        lambda c: c.setup_controller.show_next_part(), ("Ctrl+Alt+W",),
+        lambda c: c.setup_controller.show_next_attention_kind(), ("Ctrl+Alt+W",),
         is_enabled=lambda state: bool(state.panel(SETUP_PANEL).parts.choices),
         tip="Switch between encoder, decoder and cross-attention"),
     WindowCommand("attribution.toggle_ablations", MODULE, "Ablate &each head or stop",
@@ -436,17 +445,17 @@ COMMANDS: tuple[WindowCommand, ...] = (
         tip="Run the model once per head, without this head, and show the effects in the "
         "Attribution pane"),
     WindowCommand("head_measurement.toggle", MODULE, "Measure heads o&f a long text or stop",
-        lambda c: c.head_measurement_controller.toggle(), ("Ctrl+Alt+Q",),
+        lambda c: c.head_measurement_controller.toggle_measurement(), ("Ctrl+Alt+Q",),
         is_enabled=lambda state: state.measurement is not None,
         is_checked=lambda state: bool(state.measurement and state.measurement.is_measuring),
         tip="Compute the head measures row by row for the Heads and Scatter panes"),
     WindowCommand("model_generation.toggle", GENERATE_MENU, "&Generate or stop",
-        lambda c: c.model_generation_controller.toggle(), ("Ctrl+Shift+E",),
+        lambda c: c.model_generation_controller.toggle_generation(), ("Ctrl+Shift+E",),
         is_enabled=lambda state: state.generation_widget.can_run,
         is_checked=lambda state: state.generation_widget.generation.is_running,
         tip="Generate the number of tokens set in the Continue pane, or stop"),
     WindowCommand("model_generation.sample", GENERATE_MENU, "S&ample a token",
-        lambda c: c.model_generation_controller.sample(), ("Ctrl+Shift+Y",),
+        lambda c: c.model_generation_controller.sample_token(), ("Ctrl+Shift+Y",),
         is_enabled=lambda state: state.generation_widget.can_sample),
     WindowCommand("model_generation.step_back", GENERATE_MENU, "Step &back",
         lambda c: c.model_generation_controller.step_back(), ("Alt+PgUp",),
@@ -459,16 +468,17 @@ COMMANDS: tuple[WindowCommand, ...] = (
         is_enabled=lambda state: state.generation_widget.generation.can_switch_branch,
         tip="Go to another token that was sampled at this position"),
     WindowCommand("model_generation.use_as_text", GENERATE_MENU, "&Use as text",
-        lambda c: c.model_generation_controller.use_as_text(), ("Alt+Ins",),
+        lambda c: c.model_generation_controller.use_as_document_text(), ("Alt+Ins",),
         is_enabled=lambda state: state.generation_widget.can_use_as_text,
         tip="Replace the sentence with the generated text and show its attention"),
     WindowCommand("model_generation.toggle_chat", GENERATE_MENU, "Treat text as a user &message",
-        lambda c: c.model_generation_controller.toggle_chat(), ("Ctrl+Alt+U",), has_separator=True,
-        is_enabled=_can_chat,
+        lambda c: c.model_generation_controller.toggle_chat_template(), ("Ctrl+Alt+U",),
+        has_separator=True,
+        is_enabled=_can_use_chat_template,
         is_checked=lambda state: bool(state.document.model and state.document.model.is_chat),
         tip="Apply the model’s chat template, up to the beginning of the answer"),
     WindowCommand("model_generation.start_again", GENERATE_MENU, "&Start over",
-        lambda c: c.model_generation_controller.start_again(), ("Alt+Del",),
+        lambda c: c.model_generation_controller.discard_generated_tokens(), ("Alt+Del",),
         is_enabled=lambda state: state.generation_widget.last_step > 0,
         tip="Discard all generated tokens"),
     WindowCommand("module.open_settings", MODULE, "All &settings…",
@@ -476,11 +486,14 @@ COMMANDS: tuple[WindowCommand, ...] = (
         is_enabled=_has_module,
         tip="Change the scale, positions, masks, seeds, precision and all other module settings"),
     WindowCommand("playback.toggle", PLAY, "&Play or pause",
-        lambda c: c.playback_controller.toggle(), ("Space",), icon="play", has_local_shortcut=True,
-        appearance=_play_or_pause),
-    WindowCommand("playback.step 1", PLAY, "Step &forward", lambda c: c.playback_controller.step(1),
+        lambda c: c.playback_controller.toggle_playback(), ("Space",), icon="play",
+        has_local_shortcut=True,
+        appearance=_play_or_pause_appearance),
+    WindowCommand("playback.step 1", PLAY, "Step &forward",
+        lambda c: c.playback_controller.step_by(1),
         ("PgDown",), icon="step-on"),
-    WindowCommand("playback.step -1", PLAY, "Step &back", lambda c: c.playback_controller.step(-1),
+    WindowCommand("playback.step -1", PLAY, "Step &back",
+        lambda c: c.playback_controller.step_by(-1),
         ("PgUp",), icon="step-back"),
     WindowCommand("playback.go_to_start", PLAY, "Go to &start",
         lambda c: c.playback_controller.go_to_start(), ("Home",), icon="to-start",
@@ -488,10 +501,11 @@ COMMANDS: tuple[WindowCommand, ...] = (
     WindowCommand("playback.go_to_end", PLAY, "Go to &end",
         lambda c: c.playback_controller.go_to_end(), ("End",), icon="to-end",
         has_local_shortcut=True),
-    WindowCommand("playback.skip 1", PLAY, "&Next stage", lambda c: c.playback_controller.skip(1),
+    WindowCommand("playback.skip 1", PLAY, "&Next stage",
+        lambda c: c.playback_controller.skip_stages(1),
         ("Ctrl+Right",), has_local_shortcut=True),
     WindowCommand("playback.skip -1", PLAY, "Pre&vious stage",
-        lambda c: c.playback_controller.skip(-1), ("Ctrl+Left",), has_local_shortcut=True),
+        lambda c: c.playback_controller.skip_stages(-1), ("Ctrl+Left",), has_local_shortcut=True),
     _grain_command(StepSize.TOUR, "To&ur", "Alt+0", has_separator=True),
     _grain_command(StepSize.STAGE, "By s&tage", "Alt+1"),
     _grain_command(StepSize.ROW, "By &row", "Alt+2"),
@@ -504,36 +518,39 @@ COMMANDS: tuple[WindowCommand, ...] = (
         lambda c: c.playback_controller.toggle_loop(), ("Ctrl+Shift+L",), icon="loop",
         is_checked=lambda state: state.playhead.loops),
     WindowCommand("playback.predict", PLAY, "Predict this sta&ge",
-        lambda c: c.playback_controller.predict(), ("Ctrl+P",), icon="predict", has_separator=True,
-        is_enabled=_has_numbers,
+        lambda c: c.playback_controller.toggle_prediction(), ("Ctrl+P",), icon="predict",
+        has_separator=True,
+        is_enabled=_has_run,
         is_checked=lambda state: state.panel(PLAYBACK_PANEL).question is not None),
     WindowCommand("cell.mark", PLAY, "&Mark pinned cell",
-        lambda c: c.cell_selection_controller.mark(), ("Return", "Enter"), has_local_shortcut=True,
-        is_enabled=_can_mark, tip="Mark the pinned cell as a prediction"),
+        lambda c: c.cell_selection_controller.toggle_prediction_mark(), ("Return", "Enter"),
+        has_local_shortcut=True,
+        is_enabled=_can_mark_prediction, tip="Mark the pinned cell as a prediction"),
     WindowCommand("playback.reveal", PLAY, "Reveal &hidden stage",
-        lambda c: c.playback_controller.reveal(), ("Ctrl+Return",), is_enabled=_can_reveal,
+        lambda c: c.playback_controller.reveal_prediction(), ("Ctrl+Return",),
+        is_enabled=_can_reveal_prediction,
         tip="Show the stage and check the predictions"),
     WindowCommand("comparison.keep_as_a", COMPARE, "Keep these numbers as &A",
-        lambda c: c.comparison_controller.keep_as_side_a(), ("Ctrl+D",), is_enabled=_has_numbers,
+        lambda c: c.comparison_controller.keep_as_side_a(), ("Ctrl+D",), is_enabled=_has_run,
         tip="Keep the current numbers as side A of a comparison"),
     WindowCommand("comparison.swap", COMPARE, "&Swap A and B",
         lambda c: c.comparison_controller.swap_sides(), ("Ctrl+B",), is_enabled=_can_swap_sides),
     WindowCommand("comparison.compare_heads", COMPARE, "Compare two &heads",
         lambda c: c.comparison_controller.compare_heads(), ("Ctrl+H",), has_separator=True,
-        is_enabled=_has_numbers),
+        is_enabled=_has_run),
     WindowCommand("comparison.compare_samples", COMPARE, "Compare &dropout samples",
         lambda c: c.comparison_controller.compare_dropout_samples(), ("Ctrl+U",),
-        is_enabled=_has_numbers,
+        is_enabled=_has_run,
         tip="Compare the mean of dropout samples with the weights before dropout"),
     WindowCommand("comparison.scale_samples 1", COMPARE, "Double sa&mple count",
         lambda c: c.comparison_controller.scale_samples(1), ("Ctrl+>",),
-        is_enabled=_can_add_samples),
+        is_enabled=_can_add_dropout_samples),
     WindowCommand("comparison.scale_samples -1", COMPARE, "Hal&ve sample count",
         lambda c: c.comparison_controller.scale_samples(-1), ("Ctrl+<",),
-        is_enabled=lambda state: _count_samples(state) > 1),
+        is_enabled=lambda state: _dropout_sample_count(state) > 1),
     WindowCommand("comparison.add_sample", COMPARE, "Add &one sample",
         lambda c: c.comparison_controller.add_sample(), ("Ctrl+Shift+U",),
-        is_enabled=_can_add_samples),
+        is_enabled=_can_add_dropout_samples),
     WindowCommand("comparison.go_to_largest", COMPARE, "&Go to largest difference",
         lambda c: c.comparison_controller.go_to_largest(), ("Ctrl+G",), has_separator=True,
         is_enabled=_has_largest_difference),
@@ -541,31 +558,35 @@ COMMANDS: tuple[WindowCommand, ...] = (
         lambda c: c.comparison_controller.end_comparison(), ("Ctrl+Shift+G",),
         is_enabled=lambda state: state.panel(COMPARISON_PANEL) is not None),
     WindowCommand("view.step_leading 1", VIEW, "Next layer or text",
-        lambda c: c.view_controller.step_leading(1), ("Ctrl+PgDown",),
+        lambda c: c.view_controller.step_text_or_layer(1), ("Ctrl+PgDown",),
         is_enabled=_has_leading_axes),
     WindowCommand("view.step_leading -1", VIEW, "&Previous layer or text",
-        lambda c: c.view_controller.step_leading(-1), ("Ctrl+PgUp",), is_enabled=_has_leading_axes),
+        lambda c: c.view_controller.step_text_or_layer(-1), ("Ctrl+PgUp",),
+        is_enabled=_has_leading_axes),
     WindowCommand("view.toggle_side_by_side", VIEW, "Layers or te&xts side by side",
         lambda c: c.view_controller.toggle_side_by_side(), ("Ctrl+Alt+T",),
         is_enabled=_has_leading_axes, is_checked=lambda state: state.view.spread),
     WindowCommand("cell.go -1", VIEW, "Prev&ious cell",
-        lambda c: c.cell_selection_controller.go(-1), ("Ctrl+[",), icon="back", has_separator=True,
-        is_enabled=lambda state: _can_step_history(state, -1)),
-    WindowCommand("cell.go 1", VIEW, "Next &cell", lambda c: c.cell_selection_controller.go(1),
-        ("Ctrl+]",), icon="chevron-right", is_enabled=lambda state: _can_step_history(state, 1)),
+        lambda c: c.cell_selection_controller.go_through_history(-1),
+        ("Ctrl+[",), icon="back", has_separator=True,
+        is_enabled=lambda state: _can_step_cell_history(state, -1)),
+    WindowCommand("cell.go 1", VIEW, "Next &cell",
+        lambda c: c.cell_selection_controller.go_through_history(1),
+        ("Ctrl+]",), icon="chevron-right",
+        is_enabled=lambda state: _can_step_cell_history(state, 1)),
     WindowCommand("view.zoom_in", VIEW, "Zoo&m in", lambda c: c.view_controller.zoom_in(),
         ("Ctrl++", "Ctrl+="), has_separator=True),
     WindowCommand("view.zoom_out", VIEW, "Zoom o&ut", lambda c: c.view_controller.zoom_out(),
         ("Ctrl+-",), is_enabled=_is_zoomed),
     WindowCommand("view.reset_zoom", VIEW, "Reset &zoom", lambda c: c.view_controller.reset_zoom(),
         ("Ctrl+0",), is_enabled=_is_zoomed),
-    WindowCommand("view.pan -1 0", PAN, "&Up", lambda c: c.view_controller.pan(-1, 0),
+    WindowCommand("view.pan -1 0", PAN, "&Up", lambda c: c.view_controller.pan_by_fraction(-1, 0),
         ("Alt+Shift+Up",)),
-    WindowCommand("view.pan 1 0", PAN, "&Down", lambda c: c.view_controller.pan(1, 0),
+    WindowCommand("view.pan 1 0", PAN, "&Down", lambda c: c.view_controller.pan_by_fraction(1, 0),
         ("Alt+Shift+Down",)),
-    WindowCommand("view.pan 0 -1", PAN, "&Left", lambda c: c.view_controller.pan(0, -1),
+    WindowCommand("view.pan 0 -1", PAN, "&Left", lambda c: c.view_controller.pan_by_fraction(0, -1),
         ("Alt+Shift+Left",)),
-    WindowCommand("view.pan 0 1", PAN, "&Right", lambda c: c.view_controller.pan(0, 1),
+    WindowCommand("view.pan 0 1", PAN, "&Right", lambda c: c.view_controller.pan_by_fraction(0, 1),
         ("Alt+Shift+Right",)),
     WindowCommand("view.show_flow", LAYOUT, "&Flow of one head",
         lambda c: c.view_controller.show_flow(), ("Ctrl+Shift+Q",)),
@@ -579,11 +600,11 @@ COMMANDS: tuple[WindowCommand, ...] = (
         lambda c: c.view_controller.step_head(-1), ("Ctrl+Shift+B",),
         tip="Show the previous head only"),
     WindowCommand("view.toggle_aggregate mean", LAYOUT, "Heads: &mean",
-        lambda c: c.view_controller.toggle_aggregate(HeadAggregate.MEAN), ("Ctrl+Shift+M",),
+        lambda c: c.view_controller.toggle_head_aggregate(HeadAggregate.MEAN), ("Ctrl+Shift+M",),
         has_separator=True, is_checked=lambda state: HeadAggregate.MEAN in state.view.folds,
         tip="Show the mean of all heads, cell by cell, next to the heads"),
     WindowCommand("view.toggle_aggregate max", LAYOUT, "Heads: ma&ximum",
-        lambda c: c.view_controller.toggle_aggregate(HeadAggregate.MAX), ("Ctrl+Shift+X",),
+        lambda c: c.view_controller.toggle_head_aggregate(HeadAggregate.MAX), ("Ctrl+Shift+X",),
         is_checked=lambda state: HeadAggregate.MAX in state.view.folds,
         tip="Show the maximum of all heads, cell by cell, next to the heads"),
     _weight_transform_command(WeightTransform.PLAIN, "&Unmodified", "Ctrl+Shift+W"),
@@ -605,15 +626,17 @@ COMMANDS: tuple[WindowCommand, ...] = (
     _dialect_command(CodeDialect.SDPA, "Code: single P&yTorch call", "Ctrl+6"),
     WindowCommand("shapes.toggle_split", VIEW, "Split or &join head columns",
         lambda c: c.docks.run_command("shapes.toggle_split"), ("Ctrl+J",), has_separator=True,
-        is_enabled=_has_split, tip="Move the heads’ columns apart or back together"),
+        is_enabled=_has_head_split, tip="Move the heads’ columns apart or back together"),
     *map(_colour_map_command, COLOUR_MAPS),
     _scheme_command(ColourScheme.SYSTEM, "Theme: &system", "Ctrl+Alt+S", icon="theme",
         has_separator=True),
     _scheme_command(ColourScheme.LIGHT, "Theme: lig&ht", "Ctrl+Alt+L"),
     _scheme_command(ColourScheme.DARK, "Theme: &dark", "Ctrl+Alt+D"),
-    WindowCommand("focus_cycle.go 1", VIEW, "Focus next area", lambda c: c.focus_cycle.go(1),
+    WindowCommand("focus_cycle.go 1", VIEW, "Focus next area",
+        lambda c: c.focus_cycle.move_focus(1),
         ("F12",), has_separator=True),
-    WindowCommand("focus_cycle.go -1", VIEW, "Focus previous area", lambda c: c.focus_cycle.go(-1),
+    WindowCommand("focus_cycle.go -1", VIEW, "Focus previous area",
+        lambda c: c.focus_cycle.move_focus(-1),
         ("Shift+F12",)),
     WindowCommand("layout.reset", VIEW, "Reset layout", lambda c: c.reset_layout(),
         ("Ctrl+Alt+P",)),
@@ -624,23 +647,25 @@ COMMANDS: tuple[WindowCommand, ...] = (
         lambda c: c.presenter_mode.blank_screen(), ("B", "."),
         is_enabled=lambda state: state.is_presenting),
     WindowCommand("reduced_motion.toggle", VIEW, "&Reduce motion",
-        lambda c: c.settings_controller.toggle_motion(), ("Ctrl+Alt+M",),
+        lambda c: c.settings_controller.toggle_reduced_motion(), ("Ctrl+Alt+M",),
         is_checked=lambda state: state.is_motion_reduced,
         tip="Show panes, menus and lists without animation"),
     WindowCommand("lesson.step 1", LESSONS, "&Next page",
         lambda c: c.lesson_controller.turn_pages(1),
-        ("Alt+Right",), has_separator=True, is_enabled=_has_next_page),
+        ("Alt+Right",), has_separator=True, is_enabled=_has_next_lesson_page),
     WindowCommand("lesson.step -1", LESSONS, "&Previous page",
-        lambda c: c.lesson_controller.turn_pages(-1), ("Alt+Left",), is_enabled=_has_previous_page),
+        lambda c: c.lesson_controller.turn_pages(-1), ("Alt+Left",),
+        is_enabled=_has_previous_lesson_page),
     WindowCommand("lesson.restore_page", LESSONS, "&Restore page",
         lambda c: c.lesson_controller.restore_page_settings(), ("Alt+Home",),
-        is_enabled=_is_page_changed, tip="Undo the changes made since the page was opened"),
-    WindowCommand("lesson.close", LESSONS, "&Close lesson", lambda c: c.lesson_controller.close(),
+        is_enabled=_is_lesson_page_changed, tip="Undo the changes made since the page was opened"),
+    WindowCommand("lesson.close", LESSONS, "&Close lesson",
+        lambda c: c.lesson_controller.close_lesson(),
         ("Alt+End",), is_enabled=lambda state: state.panel(LESSON_PANEL) is not None),
     WindowCommand("lesson.open_folder", LESSONS, "Open lessons &folder",
-        lambda c: c.lesson_controller.open_folder(), ("Ctrl+Alt+F",), has_separator=True),
+        lambda c: c.lesson_controller.open_lessons_folder(), ("Ctrl+Alt+F",), has_separator=True),
     WindowCommand("lab.open", LAB, "&Language lab", lambda c: c.open_lab(), ("Ctrl+Alt+A",)),
-    WindowCommand("start_page.open", HELP, "&Start page", lambda c: c.start_page.open(),
+    WindowCommand("start_page.open", HELP, "&Start page", lambda c: c.start_page.open_page(),
         ("Ctrl+Alt+H",)),
     WindowCommand("documentation.open", HELP, "&Documentation",
         lambda c: _open_documentation(c.window), ("Ctrl+F1",)),

@@ -8,7 +8,7 @@ from visualizer.attention.spec import OWN_LAYERS
 from visualizer.export.export_controller import ExportController
 from visualizer.features.controllers import FeatureControllers
 from visualizer.features.tensor_editor.presenter import NUMBER_TABLE_PANEL
-from visualizer.heatmap.board_menu_controller import BoardMenuActions, BoardMenuController
+from visualizer.heatmap.board_menu_controller import BoardContextMenuController, BoardMenuActions
 from visualizer.session.view import TableSelection
 from visualizer.shell.document_controller import DocumentController
 from visualizer.shell.document_recovery import RecoveryPrompt
@@ -65,8 +65,10 @@ class WindowControllers(FeatureControllers):
             workspace, window, self.document_controller.figure_title
         )
         self.copy_script = self.export_controller.copy_script
-        self.board_menu_controller = BoardMenuController(workspace, board, self._menu_actions())
-        board.layerChosen.connect(self._show_layer_numbers)
+        self.board_menu_controller = BoardContextMenuController(
+            workspace, board, self._board_menu_actions()
+        )
+        board.layerChosen.connect(self._show_layer_weights)
         self.recovery_prompt = RecoveryPrompt(window)
         self.recent_files_controller = RecentFilesController(recent_menu, window)
         self.presenter_mode = PresenterModeController(
@@ -90,19 +92,19 @@ class WindowControllers(FeatureControllers):
             program.read_example,
         )
 
-    def _menu_actions(self) -> BoardMenuActions:
+    def _board_menu_actions(self) -> BoardMenuActions:
         view, cells = self.view_controller, self.cell_selection_controller
         return BoardMenuActions(
-            cells.pin,
-            cells.mark,
+            cells.pin_cell,
+            cells.toggle_prediction_mark,
             cells.follow_link,
             self.mask_edit_controller.is_pair_allowed,
             self.mask_edit_controller.toggle_pair,
-            self._explain,
-            self.export_controller.export,
+            self._open_explanation_pane,
+            self.export_controller.open_export_dialog,
             self.focus_stage,
-            view.show_in_all_heads,
-            self.playback_controller.predict,
+            view.show_stage_of_all_heads,
+            self.playback_controller.toggle_prediction,
             view.show_head_flow,
             view.show_only_head,
             view.show_one_stage,
@@ -110,20 +112,20 @@ class WindowControllers(FeatureControllers):
             self.token_selection_controller.select_token,
         )
 
-    def _show_layer_numbers(self, layer: str) -> None:
+    def _show_layer_weights(self, layer: str) -> None:
         """Show the weights of a layer of the module in the Numbers pane."""
         run = self.workspace.run
         name = next((own for own, one in OWN_LAYERS.items() if one == layer), "")
         if run and name in run.trace.spec.weight_names:
-            head = self.workspace.wanted.table.head
+            head = self.workspace.requested_view.table.head
             self.workspace.change_view(table=TableSelection(name, head))
-            self.docks.open(NUMBER_TABLE_PANEL.name)
+            self.docks.open_pane(NUMBER_TABLE_PANEL.name)
 
-    def _explain(self) -> None:
+    def _open_explanation_pane(self) -> None:
         """Open the pane that explains the pinned cell."""
-        self.docks.open(next(pane.id for pane in PANES if "cell.copy" in pane.commands))
+        self.docks.open_pane(next(pane.id for pane in PANES if "cell.copy" in pane.commands))
 
-    def connect(
+    def connect_controllers(
         self, show_message: Callable[[str], object], show_bug: Callable[[str], object]
     ) -> None:
         """Connect the controllers to each other, to the status bar and to the error report."""
@@ -138,29 +140,29 @@ class WindowControllers(FeatureControllers):
         ):
             part.failed.connect(show_bug)
         for model in models:
-            model.opened.connect(files.use_model)
+            model.opened.connect(files.set_opened_model)
         self.workspace.modelRefused.connect(files.report_model_error)
-        files.lessonLeft.connect(self.lesson_controller.close)
-        autosave.found.connect(self.recovery_prompt.offer)
-        self.recovery_prompt.recovered.connect(files.open_recovered)
-        files.settled.connect(self.recent_files_controller.remember)
+        files.lessonLeft.connect(self.lesson_controller.close_lesson)
+        autosave.found.connect(self.recovery_prompt.ask_to_recover)
+        self.recovery_prompt.recovered.connect(files.open_recovered_document)
+        files.settled.connect(self.recent_files_controller.add_to_recent_files)
         self.recent_files_controller.chosen.connect(files.open)
         files.modelRequested.connect(self.model_chooser_controller.open_folder)
         files.imageRequested.connect(images.use_image)
         self.presenter_mode.arrangementChanged.connect(self.board.apply_pending_arrangement)
         self.presenter_mode.paintingLeft.connect(self.mask_edit_controller.stop_editing)
-        self.presenter_mode.cellLeft.connect(self.cell_selection_controller.unpin)
-        self.presenter_mode.playbackLeft.connect(self.playback_controller.toggle)
-        self.presenter_mode.predictionLeft.connect(self.playback_controller.predict)
+        self.presenter_mode.cellLeft.connect(self.cell_selection_controller.unpin_cell)
+        self.presenter_mode.playbackLeft.connect(self.playback_controller.toggle_playback)
+        self.presenter_mode.predictionLeft.connect(self.playback_controller.toggle_prediction)
         self.presenter_mode.allHeadsLeft.connect(self.view_controller.show_flow)
         page.left.connect(self.board.setFocus)
-        page.startChosen.connect(self.settings_controller.show)
-        self.settings_controller.startPageChosen.connect(page.show_panel)
+        page.startChosen.connect(self.settings_controller.show_current_settings)
+        self.settings_controller.startPageChosen.connect(page.update_page)
 
     def reset_layout(self) -> None:
         """Arrange the panes as in a new window; during a lesson, the lesson pane stays open."""
-        self.presenter_mode.leave()
-        self.docks.reset()
+        self.presenter_mode.leave_mode()
+        self.docks.reset_layout()
 
     def may_close(self) -> bool:
         """Return whether the window may close now; if not, ask the user or wait before closing."""

@@ -32,7 +32,7 @@ from visualizer.widgets.dialogs import (
     ask_open_path,
     ask_overwrite,
     ask_save_path,
-    ask_unsaved,
+    ask_to_save_changes,
     show_warning,
 )
 
@@ -130,24 +130,26 @@ class DocumentController(QObject):
     @property
     def is_saved(self) -> bool:
         """Whether all changes are saved."""
-        return self._own_state[0] == self._clean
+        return self._state_outside_lesson[0] == self._clean
 
     @property
-    def _own_state(self) -> tuple[Document, View]:
+    def _state_outside_lesson(self) -> tuple[Document, View]:
         """The user's own document and view, which are restored after a lesson."""
-        if self._workspace.wanted.lesson and self._lessons.before:
+        if self._workspace.requested_view.lesson and self._lessons.before:
             return self._lessons.before
-        return self._workspace.document, self._workspace.wanted
+        return self._workspace.document, self._workspace.requested_view
 
     @property
-    def is_unmodified(self) -> bool:
+    def is_new_and_unmodified(self) -> bool:
         """Whether the window has no file and no unsaved changes."""
         return self.path is None and self.is_saved
 
     @property
     def can_revert(self) -> bool:
         """Whether a document with a file has unsaved changes."""
-        return self.path is not None and not (self._workspace.wanted.lesson or self.is_saved)
+        return self.path is not None and not (
+            self._workspace.requested_view.lesson or self.is_saved
+        )
 
     @property
     def is_busy(self) -> bool:
@@ -159,20 +161,20 @@ class DocumentController(QObject):
         self._is_restoring = self._is_restoring and self._workspace.is_working
         is_saved = self.is_saved
         self.autosave_controller.schedule_autosave(
-            *self._own_state, self.path, self._version, is_saved
+            *self._state_outside_lesson, self.path, self._version, is_saved
         )
         if is_saved != self._was_saved:
             self._was_saved = is_saved
             self.changed.emit()
-        self._start_next()
+        self._start_next_request()
 
-    def _start_next(self) -> None:
+    def _start_next_request(self) -> None:
         if self._waiting and not self._is_asking:
             self._waiting.popleft()()
 
     def _send_request(self, request: Callable[[], object], *, writes: bool = False) -> None:
         self._is_asking, self._is_writing = True, writes
-        self._worker.ask(request)
+        self._worker.submit(request)
 
     def _finish_request(self) -> None:
         if self._is_writing:
@@ -185,11 +187,11 @@ class DocumentController(QObject):
         """Open another window with a new document."""
         self.newDocumentRequested.emit(None, None)
 
-    def ask_and_open(self) -> None:
+    def choose_and_open_file(self) -> None:
         folder = self.path.parent if self.path else Path.home()
-        ask_open_path(self._window, folder, OPEN_FILE_FILTER, self._open_named)
+        ask_open_path(self._window, folder, OPEN_FILE_FILTER, self._open_chosen_file)
 
-    def _open_named(self, name: str) -> None:
+    def _open_chosen_file(self, name: str) -> None:
         self.open(Path(name))
 
     def open(self, path: Path) -> None:
@@ -198,19 +200,19 @@ class DocumentController(QObject):
         A model folder is opened for the current text, and an image for the current vision model.
         An exported figure always opens as a document.
         """
-        if _is_model_folder(path):
+        if _may_be_model_folder(path):
             self.modelRequested.emit(path)
             return
-        self._waiting.append(partial(self._start_reading, path))
-        self._start_next()
+        self._waiting.append(partial(self._start_reading_file, path))
+        self._start_next_request()
 
-    def _start_reading(self, path: Path) -> None:
+    def _start_reading_file(self, path: Path) -> None:
         # Two windows with the same file would overwrite each other's changes.
         if there := self._window_on(path):
             there.activateWindow()
             there.raise_()
             there.statusBar().showMessage(f"{path.name} is already open in this window", MESSAGE_MS)
-            self._start_next()
+            self._start_next_request()
             return
         self._show_message("Opening…", 0)
         self._send_request(partial(self._read_file, path, self._workspace.document))
@@ -230,7 +232,7 @@ class DocumentController(QObject):
         """Reload the document from its file, as one undoable change."""
         if self.can_revert:
             self._waiting.append(self._start_reverting)
-            self._start_next()
+            self._start_next_request()
 
     def _start_reverting(self) -> None:
         if self.path:
@@ -241,14 +243,14 @@ class DocumentController(QObject):
     def open_example(self, read: Callable[[], SavedDocument]) -> None:
         """Open a built-in example in this window, or in another if this window has a document."""
         self._waiting.append(partial(self._start_reading_example, read))
-        self._start_next()
+        self._start_next_request()
 
     def _start_reading_example(self, read: Callable[[], SavedDocument]) -> None:
         self._show_message("Opening…", 0)
-        document, colouring = self._workspace.document, self._workspace.wanted.colouring
+        document, colouring = self._workspace.document, self._workspace.requested_view.colouring
         self._send_request(partial(_read_example, read, document, colouring))
 
-    def show_opened(self, saved: SavedDocument, path: Path | None) -> None:
+    def show_opened_document(self, saved: SavedDocument, path: Path | None) -> None:
         """Show a document; it counts as unsaved if it has a title.
 
         The path is kept only if it is that of a document file.
@@ -261,10 +263,14 @@ class DocumentController(QObject):
         self.saves_numbers = is_read or (is_own and saved.recorded is not None)
         self._title = saved.title or UNTITLED_NAME
         self._clean, self._is_restoring = None if saved.title else saved.document, True
-        self._workspace.open(saved.document, saved.view, partial(self.program.restore, saved))
+        self._workspace.open_document(
+            saved.document, saved.view, partial(self.program.restore, saved)
+        )
         self.changed.emit()
 
-    def use_model(self, opened: OpenedModelSource, device: Device, dtype: Dtype, read: str) -> None:
+    def set_opened_model(
+        self, opened: OpenedModelSource, device: Device, dtype: Dtype, read: str
+    ) -> None:
         """Set an opened model as the document's source, as one undoable change.
 
         Parameters
@@ -277,7 +283,9 @@ class DocumentController(QObject):
         if read != self._workspace.document.text:
             opened = replace(opened, other_text="")
         self._kept_numbers = self.saves_numbers
-        document = self._workspace.document.set("device", device).set("dtype", dtype)
+        document = self._workspace.document.with_setting("device", device).with_setting(
+            "dtype", dtype
+        )
         change = switch_to_model(document, opened)
         self._handle_change(change)
         self._show_message(change.notice or f"Opened {source.name}.")
@@ -300,18 +308,18 @@ class DocumentController(QObject):
         if refused:
             show_warning(self._window, "Cannot open", f"{message} {refused.sentence}")
 
-    def open_recovered(self, saved: SavedDocument, left: CrashRecoveryFile) -> None:
+    def open_recovered_document(self, saved: SavedDocument, left: CrashRecoveryFile) -> None:
         """Show a recovered document in this window, or in another if this window has a document."""
         is_of_this = self.path is not None and self.path == left.path and self.is_saved
-        if is_of_this or (self.is_unmodified and not self.is_requested):
-            self.recover(saved, left)
+        if is_of_this or (self.is_new_and_unmodified and not self.is_requested):
+            self.show_recovered_document(saved, left)
         else:
             self.recoveredInNewWindow.emit(saved, left)
 
-    def recover(self, saved: SavedDocument, left: CrashRecoveryFile) -> None:
+    def show_recovered_document(self, saved: SavedDocument, left: CrashRecoveryFile) -> None:
         """Show a recovered document as an unsaved document."""
         self.autosave_controller.adopt_recovery_file(left)
-        self.show_opened(saved, left.path)
+        self.show_opened_document(saved, left.path)
         self._clean = None
         self.track_changes()
 
@@ -319,7 +327,7 @@ class DocumentController(QObject):
 
     def save(self) -> None:
         """Save the document; ask for a path if it has no file or a lesson is open."""
-        if self.path and not self._workspace.wanted.lesson:
+        if self.path and not self._workspace.requested_view.lesson:
             self._queue_write(self.path)
         else:
             self.save_as()
@@ -336,7 +344,7 @@ class DocumentController(QObject):
         is_named = name.lower().endswith(DOCUMENT_SUFFIX)
         path = Path(name if is_named else name + DOCUMENT_SUFFIX)
         if self._window_on(path) in (None, self._window):
-            view = self._workspace.wanted
+            view = self._workspace.requested_view
             page = (self._workspace.document, view) if view.lesson is not None else None
             # The file dialog has asked only about the name without the suffix.
             self._queue_write(path, may_replace=is_named, page=page)
@@ -349,11 +357,11 @@ class DocumentController(QObject):
         if not self._writes:  # the window closes after pending writes
             self._then = None
 
-    def toggle_numbers(self) -> None:
+    def toggle_saving_numbers(self) -> None:
         """Toggle whether the numbers are saved in the file."""
         self.saves_numbers = not self.saves_numbers
         self.changed.emit()
-        self._start_next()
+        self._start_next_request()
 
     def _queue_write(
         self, path: Path, *, may_replace: bool = False, page: LessonPage | None = None
@@ -362,14 +370,14 @@ class DocumentController(QObject):
         self._writes += 1
         self._show_message("Saving…", 0)
         self._waiting.append(partial(self._start_writing, path, may_replace, page))
-        self._start_next()
+        self._start_next_request()
 
     def _start_writing(self, path: Path, may_replace: bool, page: LessonPage | None) -> None:
         if self._workspace.is_working and (self.saves_numbers or self._is_restoring):
             again = partial(self._start_writing, path, may_replace, page)
             self._waiting.appendleft(again)  # this is called again when the workspace has finished
             return
-        document, view = page or self._own_state
+        document, view = page or self._state_outside_lesson
         has_numbers = self.saves_numbers and document == self._workspace.document
         run = self._workspace.run if has_numbers else None
         write = partial(write_saved_document, path, document, view, run)
@@ -392,22 +400,22 @@ class DocumentController(QObject):
             return False
         if self.is_saved:
             return True
-        save, lose = partial(self._save_and, then), partial(self._discard_and, then)
-        ask_unsaved(self._window, self.name, save, lose)
+        save, lose = partial(self._save_then_call, then), partial(self._discard_then_call, then)
+        ask_to_save_changes(self._window, self.name, save, lose)
         return False
 
-    def _save_and(self, then: Callable[[], object]) -> None:
+    def _save_then_call(self, then: Callable[[], object]) -> None:
         self._then = then
         self.lessonLeft.emit()  # save the user's own document, not a lesson's page
         self.save()
 
-    def _discard_and(self, then: Callable[[], object]) -> None:
-        self.abandon()
+    def _discard_then_call(self, then: Callable[[], object]) -> None:
+        self.discard_unsaved_changes()
         then()
 
-    def abandon(self) -> None:
+    def discard_unsaved_changes(self) -> None:
         """Discard unsaved changes by treating the document as saved."""
-        self._clean = self._own_state[0]
+        self._clean = self._state_outside_lesson[0]
         self._waiting.clear()
         self._writes, self._is_writing = 0, False
         self.track_changes()
@@ -434,17 +442,17 @@ class DocumentController(QObject):
             self._show_message("")
             self.imageRequested.emit(answer.path)
         elif isinstance(answer, FileWriteResult):
-            self._handle_written(answer)
+            self._handle_write_result(answer)
         elif answer.path and answer.is_reverting:
-            self._handle_reverted(answer.what, answer.path)
+            self._handle_revert_result(answer.what, answer.path)
         elif isinstance(answer.what, DocumentChange):
-            change = answer.what.apply_to_edited(answer.before, self._workspace.document)
-            self._handle_read(change, answer.path)
+            change = answer.what.apply_to_edited_document(answer.before, self._workspace.document)
+            self._handle_read_result(change, answer.path)
         else:
-            self._handle_read(answer.what, answer.path)
-        self._start_next()
+            self._handle_read_result(answer.what, answer.path)
+        self._start_next_request()
 
-    def _handle_written(self, done: FileWriteResult) -> None:
+    def _handle_write_result(self, done: FileWriteResult) -> None:
         if not done.is_copy:
             self.path, self._clean, self._version = done.path, done.document, done.version
         saved = f"Saved {'a copy as ' * done.is_copy}{done.path}"
@@ -459,12 +467,12 @@ class DocumentController(QObject):
             if then:
                 then()
 
-    def _handle_read(self, what: SavedDocument | DocumentChange, path: Path | None) -> None:
+    def _handle_read_result(self, what: SavedDocument | DocumentChange, path: Path | None) -> None:
         self._show_message(f"Opened {path or 'the example'}")
         if isinstance(what, DocumentChange):
             self._handle_change(what)
-        elif self.is_unmodified:
-            self.show_opened(what, path)
+        elif self.is_new_and_unmodified:
+            self.show_opened_document(what, path)
         else:
             self.newDocumentRequested.emit(what, path)
         if isinstance(what, DocumentChange) or what.notice:
@@ -473,18 +481,18 @@ class DocumentController(QObject):
             )
 
     def _handle_change(self, change: DocumentChange) -> None:
-        view = self._workspace.wanted
+        view = self._workspace.requested_view
         if change.stages is not None:
             view = replace(view, stages=change.stages)
         self.saves_numbers = self.saves_numbers or change.document.model is not None
         self._workspace.show_document(change.document, view, change.opened_model)
 
-    def _handle_reverted(self, what: SavedDocument | DocumentChange, path: Path) -> None:
+    def _handle_revert_result(self, what: SavedDocument | DocumentChange, path: Path) -> None:
         self._show_message("")
-        is_still_open = path == self.path and not self._workspace.wanted.lesson
+        is_still_open = path == self.path and not self._workspace.requested_view.lesson
         if is_still_open and isinstance(what, SavedDocument):
             self._clean, self._version = what.document, what.version
-            self._workspace.show_document(what.document, self._workspace.wanted)
+            self._workspace.show_document(what.document, self._workspace.requested_view)
             self._show_message(f"Reverted to {path}. Use Undo to restore your changes.")
             self.changed.emit()
 
@@ -503,7 +511,7 @@ class DocumentController(QObject):
             self._then = None
         self._finish_request()
         self._show_message("")
-        self._start_next()
+        self._start_next_request()
         if isinstance(error, InputError):
             show_warning(
                 self._window,
@@ -517,7 +525,7 @@ class DocumentController(QObject):
         self.messageReported.emit(words, for_ms)
 
 
-def _is_model_folder(path: Path) -> bool:
+def _may_be_model_folder(path: Path) -> bool:
     """Return whether a path may be a model folder; if it has a suffix, check for model files."""
     from visualizer.models.lab_model_files import is_lab_model
     from visualizer.models.model_folder import is_model_folder
@@ -531,7 +539,7 @@ def _read_example(
 ) -> FileReadResult:
     """Read an example and keep the user's choice of device and colours."""
     example = read()
-    document = example.document.set("device", before.spec.device)
+    document = example.document.with_setting("device", before.spec.device)
     view = replace(example.view, colouring=colouring)
     saved = SavedDocument(document, view, opened_model=example.opened_model)
     return FileReadResult(saved, None, before, is_reverting=False)

@@ -129,7 +129,7 @@ def write_saved_document(
     try:
         with suppress(OSError):  # the write reports the error
             check()
-        whole = document.attach_results(run) if run else document
+        whole = document.with_results(run) if run else document
         # Writing a large document takes long; another program may change the file during that time.
         atomic_file.write_atomically(
             path, lambda file: write_document(file, whole, view, run), check=check

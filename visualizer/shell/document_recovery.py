@@ -14,8 +14,8 @@ from visualizer.documents.document_file import UNTITLED_NAME, SavedDocument
 from visualizer.errors import InputError
 from visualizer.format import format_date_and_time
 from visualizer.session.newest_request_worker import NewestRequestWorker
-from visualizer.widgets.app_settings import RECOVERY, is_autosaving, user_data_folder
-from visualizer.widgets.dialogs import ask_recover, show_warning
+from visualizer.widgets.app_settings import RECOVERY, is_autosave_enabled, user_data_folder
+from visualizer.widgets.dialogs import ask_to_recover_documents, show_warning
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -49,7 +49,7 @@ class AutosaveController(QObject):
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
-        self._recovery = _RecoveryFileOwner(user_data_folder() / RECOVERY)
+        self._recovery = _RecoveryFileWriter(user_data_folder() / RECOVERY)
         self._latest: tuple[Document, View, Path | None, FileVersion | None] | None = None
         self._kept: tuple[Document, Path | None, FileVersion | None] | None = None
         self._is_refused = False
@@ -61,7 +61,7 @@ class AutosaveController(QObject):
         self._worker.failed.connect(self._report_failure)
 
     @property
-    def pause_ms(self) -> int:
+    def autosave_delay_ms(self) -> int:
         """Delay between a change and its autosave, in milliseconds."""
         return self._timer.interval()
 
@@ -79,17 +79,19 @@ class AutosaveController(QObject):
 
         The path and the version refer to the file that the document was opened from or saved to.
         """
-        is_saved = is_saved or not is_autosaving()
+        is_saved = is_saved or not is_autosave_enabled()
         self._latest = None if is_saved else (document, view, path, version)
         if is_saved:
             self._timer.stop()
             if self._kept is not None:
                 self._kept = None
-                self._worker.ask(self._recovery.forget)
-        elif not self._is_kept(document, path, version) and not self._timer.isActive():
+                self._worker.submit(self._recovery.forget)
+        elif not self._is_autosaved(document, path, version) and not self._timer.isActive():
             self._timer.start()
 
-    def _is_kept(self, document: Document, path: Path | None, version: FileVersion | None) -> bool:
+    def _is_autosaved(
+        self, document: Document, path: Path | None, version: FileVersion | None
+    ) -> bool:
         kept = self._kept
         return kept is not None and kept[0] is document and kept[1:] == (path, version)
 
@@ -97,7 +99,7 @@ class AutosaveController(QObject):
         if self._latest:
             document, _, path, version = self._latest
             self._kept = document, path, version
-            self._worker.ask(partial(self._recovery.keep, *self._latest))
+            self._worker.submit(partial(self._recovery.keep, *self._latest))
 
     def adopt_recovery_file(self, left: CrashRecoveryFile) -> None:
         """Keep the file of a recovered document until the document is autosaved or saved."""
@@ -105,7 +107,7 @@ class AutosaveController(QObject):
 
     def find_crash_recoveries(self) -> None:
         """Search for recovery files left by crashed instances of the program."""
-        self._worker.ask(self._recovery.abandoned_files)
+        self._worker.submit(self._recovery.find_abandoned_files)
 
     def _handle_result(self, answer: list[CrashRecoveryFile] | int | None) -> None:
         if isinstance(answer, int):
@@ -132,7 +134,7 @@ class AutosaveController(QObject):
         self._worker.abandon(self._recovery.close)
 
 
-class _RecoveryFileOwner:
+class _RecoveryFileWriter:
     """Owner of a window's recovery file; the worker's reference to it may outlive the window."""
 
     def __init__(self, folder: Path) -> None:
@@ -150,25 +152,25 @@ class _RecoveryFileOwner:
         if self._file is None:
             self._file = RecoveryFile(self._folder)
         self._file.write(document, view, path, version)
-        self._forget_inherited()
+        self._delete_inherited_files()
         return round(1000 * (perf_counter() - began))
 
     def forget(self) -> None:
         if self._file:
             self._file.delete()
-        self._forget_inherited()
+        self._delete_inherited_files()
 
-    def abandoned_files(self) -> list[CrashRecoveryFile]:
+    def find_abandoned_files(self) -> list[CrashRecoveryFile]:
         from visualizer.documents.recovery_file import find_crash_recovery_files
 
         return find_crash_recovery_files(self._folder)
 
-    def _forget_inherited(self) -> None:
+    def _delete_inherited_files(self) -> None:
         while self.inherited:
             self.inherited.pop().delete()
 
     def close(self) -> None:
-        self._forget_inherited()
+        self._delete_inherited_files()
         if self._file:
             self._file.close()
 
@@ -191,10 +193,10 @@ class RecoveryPrompt(QObject):
         self._worker.answered.connect(self._handle_result)
         self._worker.failed.connect(self._report_failure)
 
-    def offer(self, left: list[CrashRecoveryFile]) -> None:
+    def ask_to_recover(self, left: list[CrashRecoveryFile]) -> None:
         """Ask whether to recover or discard the documents."""
         self._left = left.copy()
-        self._worker.ask(partial(_list_documents, left[:MAX_LISTED_DOCUMENTS]))
+        self._worker.submit(partial(_describe_documents, left[:MAX_LISTED_DOCUMENTS]))
 
     def close(self) -> None:
         """Stop reading; at the next start, the prompt lists the unread documents again."""
@@ -203,15 +205,15 @@ class RecoveryPrompt(QObject):
     def _handle_result(self, answer: str | SavedDocument) -> None:
         if isinstance(answer, SavedDocument):
             self.recovered.emit(answer, self._left.pop(0))
-            self._open_next()
+            self._recover_next()
         else:
-            ask_recover(self._window, answer, self._open_next, self._discard_all)
+            ask_to_recover_documents(self._window, answer, self._recover_next, self._discard_all)
 
-    def _open_next(self) -> None:
+    def _recover_next(self) -> None:
         self._is_opening = bool(self._left)
         self.messageReported.emit("Opening…" if self._left else "")
         if self._left:
-            self._worker.ask(self._left[0].read)
+            self._worker.submit(self._left[0].read)
 
     def _report_failure(self, error: Exception) -> None:
         if isinstance(error, InputError):
@@ -220,14 +222,14 @@ class RecoveryPrompt(QObject):
             self.failed.emit("".join(traceback.format_exception(error)))
         if self._is_opening:  # this document is offered again at the next start
             del self._left[0]
-            self._open_next()
+            self._recover_next()
 
     def _discard_all(self) -> None:
         for each in self._left:
             each.delete()
 
 
-def _list_documents(left: list[CrashRecoveryFile]) -> str:
+def _describe_documents(left: list[CrashRecoveryFile]) -> str:
     return "\n".join(map(_describe_document, left))
 
 

@@ -23,11 +23,14 @@ from PySide6.QtWidgets import (
 from shiboken6 import isValid
 
 from visualizer.session.pane_spec import PaneArea
-from visualizer.shell.central_pane_container import CentralPaneContainer, needs_heatmaps
+from visualizer.shell.central_pane_container import (
+    CentralPaneContainer,
+    is_visible_only_in_heatmaps,
+)
 from visualizer.shell.pane_table import PANES
 from visualizer.widgets.commands import tooltip_with_shortcut
 from visualizer.widgets.fonts import text_scale
-from visualizer.widgets.labels import PlainLabel, plain_tooltip
+from visualizer.widgets.labels import PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout
 
 if TYPE_CHECKING:
@@ -62,20 +65,20 @@ class PaneFocusCycle:
     ) -> None:
         self._fixed, self._visible_panes, self._bars = fixed, visible_panes, bars
 
-    def go(self, steps: int) -> None:
+    def move_focus(self, steps: int) -> None:
         """Move the focus by a number of panes or bars, forwards or backwards."""
         parts = {
             part: entry
-            for part in self._visible_parts()
+            for part in self._visible_panes_and_bars()
             if (entry := _first_focusable(part)) is not None
         }
         here = QApplication.focusWidget()
-        at = (number for number, part in enumerate(parts) if _contains(part, here))
+        at = (number for number, part in enumerate(parts) if _contains_widget(part, here))
         before_all = -1 if steps > 0 else 0
         following = [*parts.values()][(next(at, before_all) + steps) % len(parts)]
         following.setFocus(Qt.FocusReason.TabFocusReason)
 
-    def _visible_parts(self) -> list[QWidget]:
+    def _visible_panes_and_bars(self) -> list[QWidget]:
         return [
             *self._fixed,
             *self._visible_panes(),
@@ -83,7 +86,7 @@ class PaneFocusCycle:
         ]
 
 
-def _contains(part: QWidget, widget: QWidget | None) -> bool:
+def _contains_widget(part: QWidget, widget: QWidget | None) -> bool:
     return widget is not None and (part is widget or part.isAncestorOf(widget))
 
 
@@ -91,7 +94,8 @@ def _first_focusable(part: QWidget) -> QWidget | None:
     """Return the first focusable widget in a pane, or the pane itself."""
     chain = (*_focus_chain(part)[1:], part)
     return next(
-        (each for each in chain if _contains(part, each) and _accepts_keyboard_focus(each)), None
+        (each for each in chain if _contains_widget(part, each) and _accepts_keyboard_focus(each)),
+        None,
     )
 
 
@@ -109,7 +113,11 @@ def _focus_chain(widget: QWidget) -> list[QWidget]:
 
 def tab_stops(widget: QWidget) -> list[QWidget]:
     """List the tab stops in a widget, in order."""
-    return [part for part in _focus_chain(widget) if _contains(widget, part) and _is_tab_stop(part)]
+    return [
+        part
+        for part in _focus_chain(widget)
+        if _contains_widget(widget, part) and _is_tab_stop(part)
+    ]
 
 
 def _is_tab_stop(widget: QWidget) -> bool:
@@ -145,7 +153,7 @@ class DefaultPaneWidths(Struct, frozen=True):
     text: float
 
     @classmethod
-    def of(cls, window: QMainWindow) -> DefaultPaneWidths:
+    def for_window(cls, window: QMainWindow) -> DefaultPaneWidths:
         return cls(window.width(), text_scale())
 
     def default_width(self, pane: PaneSpec) -> int:
@@ -154,7 +162,7 @@ class DefaultPaneWidths(Struct, frozen=True):
         return max(round(usual * self.text), min(wider, round(MAX_GROWTH * usual)))
 
 
-class PaneWidgets(dict[str, Any]):
+class LazyPaneWidgets(dict[str, Any]):
     """The pane widgets by their ids; a missing widget is created on access.
 
     Parameters
@@ -174,7 +182,7 @@ class PaneWidgets(dict[str, Any]):
         return widget
 
 
-class PaneTitle(PlainLabel):
+class PaneTitle(PlainTextLabel):
     """Title above a pane; it has no height while the pane has a tab."""
 
     def __init__(self, title: str) -> None:
@@ -197,7 +205,7 @@ class PaneDock(QDockWidget):
     """
 
     def __init__(
-        self, pane: PaneSpec, window: QMainWindow, panes: PaneWidgets, home: QWidget
+        self, pane: PaneSpec, window: QMainWindow, panes: LazyPaneWidgets, home: QWidget
     ) -> None:
         super().__init__(pane.title, window)
         self._pane, self._panes, self._home = pane, panes, home
@@ -209,7 +217,7 @@ class PaneDock(QDockWidget):
         super().setWidget(holder)
         self._title = PaneTitle(pane.title)
         self.setTitleBarWidget(self._title)
-        self.visibilityChanged.connect(self._prepare)
+        self.visibilityChanged.connect(self._create_pane_if_in_front)
 
     def setVisible(self, visible: bool) -> None:
         focused = QApplication.focusWidget()
@@ -221,7 +229,7 @@ class PaneDock(QDockWidget):
         self._column.addWidget(widget)
         widget.setVisible(self._is_in_front)
 
-    def _prepare(self, is_in_front: bool) -> None:
+    def _create_pane_if_in_front(self, is_in_front: bool) -> None:
         """Create the pane when it comes to the front, so that panes behind other tabs cost nothing.
 
         Qt keeps panes behind other tabs visible outside the window, where the Tab key would reach
@@ -236,7 +244,7 @@ class PaneDock(QDockWidget):
                 self._home.setFocus(Qt.FocusReason.OtherFocusReason)
             widget.setVisible(is_in_front)
 
-    def show_title(self, is_shown: bool) -> None:
+    def set_title_visible(self, is_shown: bool) -> None:
         """Show the title, or hide it if the tab shows it."""
         if self._title.is_shown != is_shown:
             self._title.is_shown = is_shown
@@ -286,8 +294,8 @@ class PaneDocks(QObject):
         """Ids of the panes that were hidden together; the front one is last."""
         self.is_narrow = False
         self._next = QTimer(self, singleShot=True, interval=1)
-        self._next.timeout.connect(self._open_next)
-        self.panes = PaneWidgets(self._place_pane)
+        self._next.timeout.connect(self._open_next_pane)
+        self.panes = LazyPaneWidgets(self._place_pane)
         self.docks: dict[str, PaneDock] = {}
         self.pages: dict[str, CentralPaneContainer] = {}
         """The panes that are shown in place of the heatmaps."""
@@ -320,7 +328,7 @@ class PaneDocks(QObject):
             _set_up_tab_bar(child)  # Qt creates tab bars for tabbed panes
         return False
 
-    def reset(self) -> None:
+    def reset_layout(self) -> None:
         """Arrange the panes as in a new window."""
         for pane in PANES:
             if pane.id in self.docks:
@@ -340,7 +348,7 @@ class PaneDocks(QObject):
         self._resize_to_defaults()
 
     def _resize_to_defaults(self) -> None:
-        scale = DefaultPaneWidths.of(self._window)
+        scale = DefaultPaneWidths.for_window(self._window)
         self._resize_docks(
             {
                 self.docks[pane.id]: scale.default_width(pane)
@@ -382,9 +390,9 @@ class PaneDocks(QObject):
         """Close a pane if it is in front; otherwise, bring it to the front."""
         if id_ in self.visible_pane_ids:
             self.by_id[id_].hide()
-            self._keep_widths()
+            self._preserve_dock_widths()
         else:
-            self.open(id_)
+            self.open_pane(id_)
         self.actions[id_].setChecked(id_ in self.visible_pane_ids)
 
     def add_to_menu(self, menu: QMenu) -> None:
@@ -401,7 +409,7 @@ class PaneDocks(QObject):
         """List the widgets of the visible panes, in the order of `PANES`."""
         return [self.panes[pane.id] for pane in PANES if pane.id in self.visible_pane_ids]
 
-    def open(self, id_: str) -> None:
+    def open_pane(self, id_: str) -> None:
         """Open a pane and bring its tab to the front."""
         self.by_id[id_].show()
         self.by_id[id_].raise_()
@@ -414,23 +422,23 @@ class PaneDocks(QObject):
             if pane.id in changed:
                 self.by_id[pane.id].setVisible(pane.id in filled)
             if pane.subject:
-                self._follow_subject(pane, pane.subject(screen))
+                self._update_centre_pane(pane, pane.subject(screen))
         if awaited := self._awaited & screen.view.panes:
             self._awaited = frozenset()
             for id_ in awaited:
-                self.open(id_)
+                self.open_pane(id_)
         view = screen.wanted
         before, self._shown = self._shown, (screen.document, view)
-        if before and before[0] is screen.document and needs_heatmaps(before[1], view):
+        if before and before[0] is screen.document and is_visible_only_in_heatmaps(before[1], view):
             self.show_heatmaps()
 
-    def _follow_subject(self, pane: PaneSpec, subject: str) -> None:
+    def _update_centre_pane(self, pane: PaneSpec, subject: str) -> None:
         """Open a pane in the centre for a new subject, or close it if it no longer has one."""
         if subject == self._subjects.get(pane.id, ""):
             return
         self._subjects[pane.id] = subject
         if subject:
-            self._open_later([pane.id])
+            self._schedule_opening([pane.id])
         else:
             self._to_open = [id_ for id_ in self._to_open if id_ != pane.id]
             self._awaited -= {pane.id}
@@ -441,11 +449,11 @@ class PaneDocks(QObject):
         for page in self.pages.values():
             page.hide()
 
-    def leave_heatmaps(self) -> None:
+    def show_centre_pane(self) -> None:
         """Open the pane in the centre that has a subject."""
         for id_ in self.pages:
             if self._subjects.get(id_):
-                self.open(id_)
+                self.open_pane(id_)
 
     @property
     def are_heatmaps_shown(self) -> bool:
@@ -458,18 +466,18 @@ class PaneDocks(QObject):
             if pane.opens_with:
                 self.by_id[pane.id].setVisible(pane.id in self._filled)
 
-    def follow_model(self, folder: str) -> None:
+    def open_model_panes(self, folder: str) -> None:
         """Open the panes for models behind the others when a new model is shown."""
         is_new, self._model_folder = folder not in ("", self._model_folder), folder
         if is_new:
             panes = [pane.id for pane in PANES if pane.opens_for_model]
-            self._open_later([*panes, *self._list_open_right()[-1:]])
+            self._schedule_opening([*panes, *self._open_right_pane_ids()[-1:]])
 
-    def _open_later(self, ids: list[str]) -> None:
+    def _schedule_opening(self, ids: list[str]) -> None:
         self._to_open += [id_ for id_ in ids if id_ not in self._to_open]
         self._next.start()
 
-    def _open_next(self) -> None:
+    def _open_next_pane(self) -> None:
         """Open one pane, and schedule the next one after all pending updates and events.
 
         Opening all at once would block the window, and Qt brings a tab to the front only after the
@@ -482,17 +490,17 @@ class PaneDocks(QObject):
             self._awaited |= {id_}
             self.changed.emit(self._needed_pane_ids)
         else:
-            self.open(id_)
+            self.open_pane(id_)
         self._next.start()
 
-    def open_for_commands(self, actions: Mapping[str, QAction]) -> None:
+    def connect_opening_commands(self, actions: Mapping[str, QAction]) -> None:
         """For each command that has results in a pane, open this pane when the command is used."""
         for pane in PANES:
             for command in pane.opened_by:
                 actions[command].triggered.connect(partial(self._open_for_command, pane, command))
 
     def _open_for_command(self, pane: PaneSpec, command: str) -> None:
-        self.open(pane.id)
+        self.open_pane(pane.id)
         self.run_command(command)
 
     def run_command(self, command: str) -> None:
@@ -503,16 +511,16 @@ class PaneDocks(QObject):
 
     def open_and_run(self, command: str) -> None:
         """Open the pane to which a command belongs, and run the command on the pane's widget."""
-        self.open(next(pane.id for pane in PANES if command in pane.commands))
+        self.open_pane(next(pane.id for pane in PANES if command in pane.commands))
         self.run_command(command)
 
-    def stop(self) -> None:
+    def stop_opening_panes(self) -> None:
         """Stop opening panes; called before the window closes."""
         self._next.stop()
 
     def update_default_widths(self, before: DefaultPaneWidths) -> None:
         """Adapt the panes that have their default width to a new window width or text size."""
-        now, widths = DefaultPaneWidths.of(self._window), {}
+        now, widths = DefaultPaneWidths.for_window(self._window), {}
         for pane in PANES:
             if pane.id not in self.docks:
                 continue
@@ -533,18 +541,18 @@ class PaneDocks(QObject):
         was_narrow = self.is_narrow
         self.is_narrow = self._window.width() < NARROW_WINDOW_PX * text_scale()
         if self.is_narrow and not was_narrow:
-            self._hide_right()
-        elif was_narrow and not self.is_narrow and not self._list_open_right():
-            self._show_right()
+            self._hide_right_panes()
+        elif was_narrow and not self.is_narrow and not self._open_right_pane_ids():
+            self._show_right_panes()
 
     def toggle_right_panes(self) -> None:
         """Hide the panes on the right, or show them again."""
-        if self._list_open_right():
-            self._hide_right()
+        if self._open_right_pane_ids():
+            self._hide_right_panes()
         else:
-            self._show_right()
+            self._show_right_panes()
 
-    def _list_open_right(self) -> list[str]:
+    def _open_right_pane_ids(self) -> list[str]:
         """Return the open panes on the right in reverse order, with the front one last."""
         right = [pane for pane in reversed(PANES) if pane.area is PaneArea.RIGHT]
         shown = [pane for pane in right if not self.by_id[pane.id].isHidden()]
@@ -553,22 +561,22 @@ class PaneDocks(QObject):
         in_front = {bar.tabText(bar.currentIndex()) for bar in bars}
         return [pane.id for pane in sorted(shown, key=lambda pane: pane.title in in_front)]
 
-    def _hide_right(self) -> None:
-        self._hidden_together = self._list_open_right()
+    def _hide_right_panes(self) -> None:
+        self._hidden_together = self._open_right_pane_ids()
         for id_ in self._hidden_together:
             self.by_id[id_].hide()
 
-    def _show_right(self) -> None:
+    def _show_right_panes(self) -> None:
         initially_open = [pane.id for pane in reversed(PANES) if pane.is_open]
         *behind, front = self._hidden_together or initially_open
         with self.batch_changes():
-            self.open(front)  # first, so that the panes behind it are not created
+            self.open_pane(front)  # first, so that the panes behind it are not created
             for id_ in behind:
                 self.by_id[id_].show()
             self.by_id[front].raise_()
         QTimer.singleShot(0, self, self._resize_to_defaults)  # when the window has been laid out
 
-    def _keep_widths(self) -> None:
+    def _preserve_dock_widths(self) -> None:
         """Give the space of a closed pane to the heatmaps, not to the remaining panes."""
         widths = {dock: dock.width() for dock in self.docks.values() if dock.isVisible()}
         self._resize_docks(widths)
@@ -582,7 +590,7 @@ class PaneDocks(QObject):
         self.actions[id_].setChecked(is_seen)
         for dock in self.docks.values():
             tabbed = self._window.tabifiedDockWidgets(dock)
-            dock.show_title(all(other.isHidden() for other in tabbed))
+            dock.set_title_visible(all(other.isHidden() for other in tabbed))
         if not self._is_held:
             self.changed.emit(self._needed_pane_ids)
 
@@ -598,7 +606,7 @@ class PaneDocks(QObject):
             self.changed.emit(self._needed_pane_ids)
 
 
-def add_bar(
+def add_tool_bar(
     window: QMainWindow, id_: str, title: str, widget: QWidget, side: Qt.ToolBarArea
 ) -> None:
     """Add a toolbar along an edge of the window; saved window states refer to it by its id."""

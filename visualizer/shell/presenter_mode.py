@@ -28,7 +28,7 @@ from PySide6.QtWidgets import (
 from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
-from visualizer.widgets.fonts import enlarged_font
+from visualizer.widgets.fonts import enlarged_system_font
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class WindowArrangement(Struct, frozen=True):
     font: QFont
 
 
-class BlankScreen(QWidget):
+class BlankScreenCover(QWidget):
     """Cover of the window that directs attention to the speaker; any key or click removes it."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.LayeredPane
@@ -127,7 +127,7 @@ class PresenterModeController(QObject):
         self._workspace, self._window = workspace, window
         self._docks, self._board = docks, board
         self._before: WindowArrangement | None = None
-        self.blank_screen_widget = BlankScreen(window)
+        self.blank_screen_widget = BlankScreenCover(window)
         self.blank_screen_widget.dismissed.connect(self.uncover_screen)
         self._escape = QShortcut(QKeySequence(Qt.Key.Key_Escape), window)
         self._escape.setEnabled(False)
@@ -138,14 +138,14 @@ class PresenterModeController(QObject):
         return self._before is not None
 
     @property
-    def stroke(self) -> float:
+    def frame_width_scale(self) -> float:
         """Factor by which the normal width of frames is multiplied."""
         return STROKE_SCALE if self.is_on else 1.0
 
     def toggle(self) -> None:
         """Enter or leave presenter mode."""
         if self.is_on:
-            self.leave()
+            self.leave_mode()
         else:
             self._enter_mode()
 
@@ -160,10 +160,10 @@ class PresenterModeController(QObject):
             # If the menu bar were hidden, its shortcuts would not work.
             window.menuBar().setFixedHeight(0)
             window.setWindowState(window.windowState() | Qt.WindowState.WindowFullScreen)
-            self._show_mode(enlarged_font(TEXT_SCALE))
+            self._apply_mode(enlarged_system_font(TEXT_SCALE))
         self._board.setFocus()
 
-    def leave(self) -> None:
+    def leave_mode(self) -> None:
         window, before = self._window, self._before
         if before is None:
             return
@@ -173,7 +173,7 @@ class PresenterModeController(QObject):
             window.menuBar().setMinimumHeight(0)
             window.menuBar().setMaximumHeight(MAX_HEIGHT_PX)
             window.setWindowState(before.state)
-            self._show_mode(before.font)
+            self._apply_mode(before.font)
             self._restore_panes(before.panes)  # last, because they depend on the text size
         again = partial(self._restore_panes, before.panes)
         QTimer.singleShot(0, self, again)  # again, when the window has its old size
@@ -194,7 +194,7 @@ class PresenterModeController(QObject):
                 self._window.restoreState(panes)
                 self._docks.restore_content_panes()
 
-    def _show_mode(self, font: QFont) -> None:
+    def _apply_mode(self, font: QFont) -> None:
         QApplication.setFont(font)  # all other font sizes are derived from this one
         self._settings_bar.setVisible(not self.is_on)
         self._escape.setEnabled(self.is_on)
@@ -204,24 +204,24 @@ class PresenterModeController(QObject):
         """Leave the innermost mode: mask editing, playback, a pinned cell and so on."""
         if self._workspace.screen.panel(MASK_EDIT_PANEL):
             self.paintingLeft.emit()
-        elif self._workspace.wanted.playhead.is_playing:
+        elif self._workspace.requested_view.playhead.is_playing:
             self.playbackLeft.emit()
         elif self._workspace.screen.panel(BOARD_CONTENTS).cursor.is_pinned:
             self.cellLeft.emit()
-        elif self._workspace.wanted.guess:
+        elif self._workspace.requested_view.guess:
             self.predictionLeft.emit()
         elif self.is_on:
-            self.leave()
-        elif self._workspace.wanted.pinned:  # a cell that playback has not reached
+            self.leave_mode()
+        elif self._workspace.requested_view.pinned:  # a cell that playback has not reached
             self.cellLeft.emit()
         elif _is_typing():
             return
-        elif self._shows_all_heads():
+        elif self._are_heads_side_by_side():
             self.allHeadsLeft.emit()
         else:
-            self._docks.leave_heatmaps()
+            self._docks.show_centre_pane()
 
-    def _shows_all_heads(self) -> bool:
+    def _are_heads_side_by_side(self) -> bool:
         """Return whether heads are shown side by side, instead of the flow board."""
         resolved = self._workspace.screen.resolved
         is_single = resolved is not None and not (resolved.is_spread or resolved.comparison)

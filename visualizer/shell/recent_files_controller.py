@@ -30,7 +30,7 @@ class RecentFilesController(QObject):
         self._listed: list[QAction] = []
         menu.aboutToShow.connect(self._update_menu)
 
-    def remember(self, path: Path) -> None:
+    def add_to_recent_files(self, path: Path) -> None:
         """Move a file to the top of the list."""
         with suppress(OSError):  # a failure to record the file is not worth a message
             recent_files.add_recent_file(self._folder, path)
@@ -46,19 +46,21 @@ class RecentFilesController(QObject):
             self._menu.removeAction(action)
             action.deleteLater()
         paths = recent_files.load_recent_files(self._folder)
-        self._listed = [self._make_action(number, path) for number, path in enumerate(paths, 1)]
+        self._listed = [
+            self._insert_file_action(number, path) for number, path in enumerate(paths, 1)
+        ]
         self._listed.append(add_separator(self._menu, self._fixed[0]))
 
-    def _make_action(self, number: int, path: Path) -> QAction:
+    def _insert_file_action(self, number: int, path: Path) -> QAction:
         name = path.name.replace("&", "&&")
         action = QAction(f"&{number % 10}  {name}", self._menu)
         action.setStatusTip(str(path))
         action.setData(path)
-        action.triggered.connect(self._open_chosen)
+        action.triggered.connect(self._emit_chosen_file)
         self._menu.insertAction(self._fixed[0], action)
         return action
 
-    def _open_chosen(self) -> None:
+    def _emit_chosen_file(self) -> None:
         action = self.sender()
         if isinstance(action, QAction):
             self.chosen.emit(action.data())

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
-from visualizer.attention.remote_numbers import NumbersPendingError, forbid_waiting
-from visualizer.features.lessons.presenter import LESSON_PANEL, present_position
+from visualizer.attention.remote_numbers import NumbersPendingError, forbid_waiting_for_numbers
+from visualizer.features.lessons.presenter import LESSON_PANEL, present_lesson_page
 from visualizer.features.line_view import long_text_lines
 from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
 from visualizer.features.setup.presenter import SETUP_PANEL, present_setup
@@ -26,7 +26,7 @@ from visualizer.shell.pane_table import PANELS
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
 
-    from visualizer.attention.model_reading import ModelReading
+    from visualizer.attention.model_forward_pass import ModelForwardPass
     from visualizer.features.lessons.lesson import LessonsById
     from visualizer.features.lessons.presenter import LessonPanel
     from visualizer.features.setup.presenter import SetupPanel
@@ -42,7 +42,7 @@ EMPTY_MESSAGE = "The heatmaps appear here when the text and the settings are val
 RUNNING_MESSAGE = "Running on {tokens} … {share}%"
 
 
-class StatusPanel(Struct, frozen=True):
+class StatusBarContents(Struct, frozen=True):
     """Contents of the status bar: what was computed and on which device, and notices.
 
     Parameters
@@ -66,7 +66,7 @@ class StatusPanel(Struct, frozen=True):
     remedy: tuple[str, str] = ("", "")
 
 
-STATUS_PANEL: PanelId[StatusPanel] = PanelId("Status")
+STATUS_PANEL: PanelId[StatusBarContents] = PanelId("Status")
 
 Panel = TypeVar("Panel")
 REFINED = frozenset({STATUS_PANEL.name, *(row.id.name for row in PANELS if row.is_refined)})
@@ -91,7 +91,7 @@ class ScreenPresenter:
         panels.panel_builders.update(
             {
                 SETUP_PANEL.name: partial(
-                    present_setup, inputs.document, inputs.refused, _find_reading_of_model(inputs)
+                    present_setup, inputs.document, inputs.refused, _forward_pass_of_model(inputs)
                 ),
                 LESSON_PANEL.name: partial(self._present_lesson, inputs),
                 STATUS_PANEL.name: partial(_present_status, inputs),
@@ -150,7 +150,7 @@ class ScreenPresenter:
         is_read = is_read and not _is_retrieval_wanted(resolved)
         return is_read and board_presenter.has_preview(resolved)
 
-    def is_exact(self, resolved: ResolvedView) -> bool:
+    def are_images_exact(self, resolved: ResolvedView) -> bool:
         """Return whether all visible images are exact."""
         return board_presenter.is_fully_drawn(resolved) and self.has_preview(resolved)
 
@@ -178,7 +178,7 @@ class ScreenPresenter:
         if position is None or position.lesson_id not in lessons:
             return None
         run, computed = (resolved.run, resolved.computed) if resolved else (None, None)
-        return present_position(
+        return present_lesson_page(
             lessons, position, inputs.document, run, computed, inputs.is_working
         )
 
@@ -187,7 +187,7 @@ def _present_or_keep(
     row: PanelSpec[Panel], resolved: ResolvedView, inputs: ScreenInputs, before: Panel
 ) -> Panel:
     """Create a panel, or keep the previous one until values from another machine have arrived."""
-    with forbid_waiting(), suppress(NumbersPendingError):
+    with forbid_waiting_for_numbers(), suppress(NumbersPendingError):
         return row.present(resolved, inputs, before)
     return before
 
@@ -201,7 +201,7 @@ def _is_retrieval_wanted(resolved: ResolvedView) -> bool:
     )
 
 
-def _find_reading_of_model(inputs: ScreenInputs) -> ModelReading | None:
+def _forward_pass_of_model(inputs: ScreenInputs) -> ModelForwardPass | None:
     """Return the displayed forward pass if it is a forward pass of the document's model."""
     resolved, model = inputs.resolved, inputs.document.model
     before = resolved.computed.model if resolved and resolved.computed else None
@@ -209,17 +209,17 @@ def _find_reading_of_model(inputs: ScreenInputs) -> ModelReading | None:
     return resolved.run.reading if resolved and is_by_it else None
 
 
-def _present_status(inputs: ScreenInputs) -> StatusPanel:
+def _present_status(inputs: ScreenInputs) -> StatusBarContents:
     progress, share = _describe_progress(inputs), inputs.progress.share if inputs.progress else 1.0
     if inputs.resolved is None:
-        return StatusPanel(is_working=inputs.is_working, progress=progress, share=share)
+        return StatusBarContents(is_working=inputs.is_working, progress=progress, share=share)
     run, painting = inputs.resolved.run, inputs.panel(MASK_EDIT_PANEL)
     facts = (describe_computation(run), board_presenter.describe_exactness(inputs.resolved))
     text = painting.status if painting else "  ·  ".join(filter(None, facts))
     problem, remedy = _describe_problem(inputs.panel(SETUP_PANEL))
     notices = (*filter(None, (problem,)), *run.notices)
     provenance = describe_view_provenance(inputs.resolved)
-    return StatusPanel(text, notices, inputs.is_working, progress, share, provenance, remedy)
+    return StatusBarContents(text, notices, inputs.is_working, progress, share, provenance, remedy)
 
 
 def _describe_progress(inputs: ScreenInputs) -> str:

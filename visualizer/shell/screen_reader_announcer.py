@@ -42,7 +42,7 @@ class ScreenReaderAnnouncer:
         """
         self._readers += widgets
 
-    def describe_cell_in(self, widget: QWidget) -> None:
+    def add_described_widget(self, widget: QWidget) -> None:
         """Use the explanation of the current cell as the accessible description of a widget."""
         self._described.append(widget)
 
@@ -72,4 +72,6 @@ class ScreenReaderAnnouncer:
 def describe_current_cell(screen: Screen) -> str:
     """Return the current cell and its explanation as text, or "" without a current cell."""
     cell_panel = screen.panel(CELL_PANEL)
-    return f"{cell_panel.heading.replace(' · ', ', ')}: {cell_panel.plain}" if cell_panel else ""
+    return (
+        f"{cell_panel.heading.replace(' · ', ', ')}: {cell_panel.plain_text}" if cell_panel else ""
+    )

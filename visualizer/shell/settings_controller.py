@@ -52,22 +52,22 @@ class SettingsController(QObject):
         self.dialog: SettingsDialog | None = None
         """The Settings window, or None if it is not open."""
 
-    def open(self) -> None:
+    def open_settings(self) -> None:
         """Open the Settings window, or bring it to the front."""
         if self.dialog is None:
             self.dialog = dialog = SettingsDialog(self._window, list_data_folders())
             self._name_keys({dialog.motion: "reduced_motion.toggle"})
             dialog.finished.connect(self._clear_dialog)
-            dialog.schemeChosen.connect(self.choose_scheme)
+            dialog.schemeChosen.connect(self.choose_colour_scheme)
             dialog.textSizeChosen.connect(self._choose_text_size)
             dialog.mapChosen.connect(self._view_controller.set_sequential_map)
             dialog.signedMapChosen.connect(self._view_controller.set_diverging_map)
-            dialog.motionChosen.connect(self.toggle_motion)
+            dialog.motionChosen.connect(self.toggle_reduced_motion)
             dialog.startPageChosen.connect(self._choose_start_page)
             dialog.deviceChosen.connect(self._choose_device)
             dialog.autosaveChosen.connect(self._choose_autosave)
             dialog.folderOpenRequested.connect(self._open_folder)
-        self.show()
+        self.show_current_settings()
         self.dialog.show()
         self.dialog.raise_()
         self.dialog.activateWindow()
@@ -75,10 +75,10 @@ class SettingsController(QObject):
     def _clear_dialog(self) -> None:
         self.dialog = None
 
-    def show(self) -> None:
+    def show_current_settings(self) -> None:
         """Show the current values in the Settings window."""
         if self.dialog:
-            colouring = self._workspace.wanted.colouring
+            colouring = self._workspace.requested_view.colouring
             self.dialog.show_settings(
                 ProgramSettings(
                     app_settings.load_scheme(),
@@ -88,11 +88,11 @@ class SettingsController(QObject):
                     colouring.sequential,
                     colouring.diverging,
                     self._workspace.document.spec.device,
-                    app_settings.is_autosaving(),
+                    app_settings.is_autosave_enabled(),
                 )
             )
 
-    def choose_scheme(self, scheme: ColourScheme) -> None:
+    def choose_colour_scheme(self, scheme: ColourScheme) -> None:
         """Set the colour scheme of all windows."""
         self.schemeChosen.emit(scheme.value)
         self.appearanceChosen.emit()
@@ -102,20 +102,20 @@ class SettingsController(QObject):
         self.textSizeChosen.emit()
         self.appearanceChosen.emit()
 
-    def toggle_motion(self) -> None:
+    def toggle_reduced_motion(self) -> None:
         """Turn the animations of all windows on or off."""
         self._reduced_motion_controller.toggle()
         self.appearanceChosen.emit()
 
     def _choose_start_page(self, is_on: bool) -> None:
-        app_settings.set_start_page(is_on)
+        app_settings.set_start_page_shown(is_on)
         self.startPageChosen.emit()
 
     def _choose_device(self, device: object) -> None:
         self._setup.change_setting("device", device, is_continued_edit=False)
 
     def _choose_autosave(self, is_on: bool) -> None:
-        app_settings.set_autosaving(is_on)
+        app_settings.set_autosave_enabled(is_on)
         self._document_controller.track_changes()
 
     def _open_folder(self, folder: DataFolder) -> None:

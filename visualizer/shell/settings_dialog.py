@@ -17,11 +17,11 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.attention.settings import SETTINGS
-from visualizer.session.view_options import ColourMapKind, maps_of_kind
+from visualizer.session.view_options import ColourMapKind, colour_maps_of_kind
 from visualizer.widgets.app_settings import TEXT_SIZES_PERCENT
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip
+from visualizer.widgets.labels import ElidedLabel, PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.theme import ColourScheme
 
@@ -131,9 +131,9 @@ class SettingsDialog(QDialog):
         self._grid.setHorizontalSpacing(16)
         self._grid.setVerticalSpacing(8)
         self._grid.setColumnStretch(1, 1)
-        self._add_appearance()
+        self._add_appearance_settings()
         self._add_computation_settings()
-        self._add_title("Folders")
+        self._add_section_title("Folders")
         self.folder_buttons = [self._add_folder(folder) for folder in folders]
         close = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         close.rejected.connect(self.reject)
@@ -141,35 +141,37 @@ class SettingsDialog(QDialog):
         column.addLayout(self._grid)
         column.addStretch(1)
         column.addWidget(close)
-        self._fit_text()
+        self._fit_width_to_text()
 
-    def _fit_text(self) -> None:
+    def _fit_width_to_text(self) -> None:
         """Adapt the minimum width to the text size."""
         width = round(DIALOG_WIDTH_PX * text_scale())
         if width != self.minimumWidth():
             self.setMinimumWidth(width)
             self.adjustSize()
 
-    def _add_appearance(self) -> None:
-        self._add_title("Appearance")
+    def _add_appearance_settings(self) -> None:
+        self._add_section_title("Appearance")
         sizes = [(size, f"{size}%" if size else "Automatic") for size in TEXT_SIZES_PERCENT]
         maps, signed = (
-            [(each.id, each.title) for each in maps_of_kind(kind)] for kind in ColourMapKind
+            [(each.id, each.title) for each in colour_maps_of_kind(kind)] for kind in ColourMapKind
         )
-        self.scheme = self._add_list(
+        self.scheme = self._add_combo_box(
             "Theme", SCHEME_CHOICES, "Figures are exported on a white background in any theme"
         )
-        self.text_size = self._add_list("Text size", sizes, "Relative to the system text size")
-        self.map = self._add_list("Colours of weights", maps, "For this window and new windows")
-        self.signed_map = self._add_list(
+        self.text_size = self._add_combo_box("Text size", sizes, "Relative to the system text size")
+        self.map = self._add_combo_box(
+            "Colours of weights", maps, "For this window and new windows"
+        )
+        self.signed_map = self._add_combo_box(
             "Colours of signed numbers",
             signed,
             "For scores and vectors, in this window and new windows",
         )
-        self.motion = self._add_switch(
+        self.motion = self._add_check_box(
             "Reduce motion", "Show panes, menus and lists without animation"
         )
-        self.start_page = self._add_switch(
+        self.start_page = self._add_check_box(
             "Show the start page", "When the program starts without a document"
         )
         self.scheme.valueChosen.connect(self.schemeChosen)
@@ -180,32 +182,32 @@ class SettingsDialog(QDialog):
         self.start_page.clicked.connect(self.startPageChosen)
 
     def _add_computation_settings(self) -> None:
-        self._add_title("Computation and recovery")
-        self.device = self._add_list(
+        self._add_section_title("Computation and recovery")
+        self.device = self._add_combo_box(
             "Device",
             DEVICE_CHOICES,
             "Where numbers are computed, for this document and new documents",
         )
-        self.autosave = self._add_switch(
+        self.autosave = self._add_check_box(
             "Back up unsaved changes", "After a crash, unsaved documents can be recovered"
         )
         self.device.valueChosen.connect(self.deviceChosen)
         self.autosave.clicked.connect(self.autosaveChosen)
 
-    def _add_title(self, title: str) -> None:
-        label, row = PlainLabel(title), self._grid.rowCount()
+    def _add_section_title(self, title: str) -> None:
+        label, row = PlainTextLabel(title), self._grid.rowCount()
         label.setStyleSheet("font-weight: 600")
         if row > 1:
             self._grid.setRowMinimumHeight(row, 8)
             row += 1
         self._grid.addWidget(label, row, 0, 1, 3)
 
-    def _add_list(
+    def _add_combo_box(
         self, name: str, choices: Iterable[tuple[object, str]], hint: str
     ) -> SettingComboBox:
         box, label, row = (
             SettingComboBox(name, choices, hint),
-            PlainLabel(name),
+            PlainTextLabel(name),
             self._grid.rowCount(),
         )
         label.setBuddy(box)
@@ -213,7 +215,7 @@ class SettingsDialog(QDialog):
         self._grid.addWidget(box, row, 1, 1, 2)
         return box
 
-    def _add_switch(self, words: str, hint: str) -> QCheckBox:
+    def _add_check_box(self, words: str, hint: str) -> QCheckBox:
         switch = QCheckBox(words)
         switch.setToolTip(plain_tooltip(hint))
         switch.setAccessibleDescription(hint)
@@ -224,7 +226,7 @@ class SettingsDialog(QDialog):
         button, row = OpenFolderButton(folder), self._grid.rowCount()
         path = ElidedLabel(elide=Qt.TextElideMode.ElideMiddle)  # only the ends of the paths differ
         path.show_text(str(folder.path))
-        self._grid.addWidget(PlainLabel(folder.title), row, 0)
+        self._grid.addWidget(PlainTextLabel(folder.title), row, 0)
         self._grid.addWidget(path, row, 1)
         self._grid.addWidget(button, row, 2)
         button.clicked.connect(self._request_opening_folder)
@@ -236,7 +238,7 @@ class SettingsDialog(QDialog):
             self.folderOpenRequested.emit(button.folder)
 
     def show_settings(self, settings: ProgramSettings) -> None:
-        self._fit_text()
+        self._fit_width_to_text()
         self.scheme.show_value(settings.scheme)
         self.text_size.show_value(settings.text_size)
         self.map.show_value(settings.sequential)

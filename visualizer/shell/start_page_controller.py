@@ -8,7 +8,7 @@ from PySide6.QtCore import QEvent, QObject, QRect, Signal
 
 from visualizer.documents import recent_files
 from visualizer.documents.document_file import SavedDocument
-from visualizer.features.start_page.examples import Example
+from visualizer.features.start_page.examples import StartPageExample
 from visualizer.features.start_page.widget import StartPage
 from visualizer.session.document import default_document
 from visualizer.session.view import WINDOW_VIEW
@@ -58,26 +58,26 @@ class StartPageController(QObject):
         """The page, or None if it is closed."""
         workspace.changed.connect(self._leave_if_document_changed)
 
-    def open(self) -> None:
+    def open_page(self) -> None:
         if self.page:
             return
         self._covered = self._workspace.document
         self.page = page = StartPage(self._window)
         page.exampleChosen.connect(self._open_example)
         page.documentChosen.connect(self._document_controller.open)
-        page.openRequested.connect(self._document_controller.ask_and_open)
-        page.startChosen.connect(self._choose_start)
-        page.closed.connect(self.leave)
+        page.openRequested.connect(self._document_controller.choose_and_open_file)
+        page.startChosen.connect(self._set_shown_at_start)
+        page.closed.connect(self.close_page)
         page.painted.connect(self.painted)
         self._window.installEventFilter(self)
         self.show_theme(self._theme)
         self._fit_to_window()
         page.show()
         page.raise_()
-        page.focus_first()
+        page.focus_first_example()
         self.opened.emit()
 
-    def leave(self) -> None:
+    def close_page(self) -> None:
         page, self.page = self.page, None
         if page:
             self._window.removeEventFilter(self)
@@ -87,38 +87,38 @@ class StartPageController(QObject):
 
     def show_theme(self, theme: Theme) -> None:
         self._theme = theme
-        self.show_panel()
+        self.update_page()
 
-    def show_panel(self) -> None:
+    def update_page(self) -> None:
         if self.page:
             recent = recent_files.load_recent_files(app_settings.user_data_folder())
             is_shown_at_start = app_settings.shows_start_page()
             self.page.show_page(recent, self._theme, is_shown_at_start=is_shown_at_start)
 
-    def _choose_start(self, is_shown: bool) -> None:
-        app_settings.set_start_page(is_shown)
+    def _set_shown_at_start(self, is_shown: bool) -> None:
+        app_settings.set_start_page_shown(is_shown)
         self.startChosen.emit()
 
     def _open_example(self, example: str) -> None:
-        if example == Example.TRAINING:
+        if example == StartPageExample.TRAINING:
             self.trainingRequested.emit()
-        elif example == Example.LESSON:
-            self.leave()
-            self._lesson_controller.open(0)
-        elif example == Example.TRAINED:
-            self.leave()
+        elif example == StartPageExample.LESSON:
+            self.close_page()
+            self._lesson_controller.open_lesson(0)
+        elif example == StartPageExample.TRAINED:
+            self.close_page()
             self._document_controller.open_example(self._read_example)
         else:
-            self.leave()
+            self.close_page()
             device = self._workspace.document.spec.device
-            if self._workspace.document != default_document().set("device", device):
+            if self._workspace.document != default_document().with_setting("device", device):
                 self._document_controller.open_example(_default_document)
 
     def _leave_if_document_changed(self) -> None:
         """Close the page if another document or a lesson has been opened behind it."""
         is_other = self._workspace.document != self._covered
-        if self.page and (is_other or self._workspace.wanted.lesson):
-            self.leave()
+        if self.page and (is_other or self._workspace.requested_view.lesson):
+            self.close_page()
 
     def eventFilter(self, window: QObject, event: QEvent) -> bool:
         if event.type() in {QEvent.Type.Resize, QEvent.Type.LayoutRequest}:

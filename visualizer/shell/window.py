@@ -32,7 +32,7 @@ from visualizer.shell.commands import (
     window_state,
 )
 from visualizer.shell.controllers import WindowControllers
-from visualizer.shell.pane_docks import DefaultPaneWidths, PaneDocks, PaneFocusCycle, add_bar
+from visualizer.shell.pane_docks import DefaultPaneWidths, PaneDocks, PaneFocusCycle, add_tool_bar
 from visualizer.shell.pane_table import PANES
 from visualizer.shell.screen_presenter import STATUS_PANEL
 from visualizer.widgets import app_settings, dialogs
@@ -41,7 +41,7 @@ from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.fonts import apply_text_size, text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import is_escape
-from visualizer.widgets.labels import PlainLabel, RichLabel
+from visualizer.widgets.labels import HtmlLabel, PlainTextLabel
 from visualizer.widgets.status_bar import ProgressLine, add_status_bar
 from visualizer.widgets.theme import ColourScheme, apply_theme, create_style_sheet, theme_of
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
     from visualizer.shell.document_controller import WindowOn
     from visualizer.shell.injected_services import WindowServices
-    from visualizer.shell.screen_presenter import StatusPanel
+    from visualizer.shell.screen_presenter import StatusBarContents
 
 
 class DropHandler(QObject):
@@ -135,16 +135,16 @@ class MainWindow(QMainWindow):
         """Fingerprint of the model that the panes show; empty for a module."""
         self._panes_later.timeout.connect(self._show_panes)
         self._drawn_later = QTimer(self, singleShot=True, interval=0)
-        self._drawn_later.timeout.connect(self._show_drawn_panes)
-        self.facts, self.notice = PlainLabel(), RichLabel()
-        self.provenance = PlainLabel()
+        self._drawn_later.timeout.connect(self._show_refined_panes)
+        self.facts, self.notice = PlainTextLabel(), HtmlLabel()
+        self.provenance = PlainTextLabel()
         """Origin of the weights; always visible, so that random weights do not appear trained."""
         self.provenance.setProperty("role", "badge")
         status_bar = add_status_bar(self, self.facts)
         status_bar.addPermanentWidget(self.provenance)
         self.actions_ = CommandMenus(self, COMMANDS)
         self.announcer = screen_reader_announcer.ScreenReaderAnnouncer(self.board)
-        self.docks = PaneDocks(self, self._finish_pane, self.board)
+        self.docks = PaneDocks(self, self._connect_pane, self.board)
         self.panes = self.docks.panes
         self.view_bar = ViewBar(self.actions_.by_id)
         self.compare_bar = ComparisonBar(self.actions_.by_id)
@@ -156,31 +156,33 @@ class MainWindow(QMainWindow):
             program,
             lessons,
             window_on,
-            self.actions_.menu(LESSONS),
-            self.actions_.menu(RECENT_MENU),
+            self.actions_.find_or_create_menu(LESSONS),
+            self.actions_.find_or_create_menu(RECENT_MENU),
             self.actions_.by_id,
             self.board,
             self.settings_bar,
             self.docks,
             PaneFocusCycle((self.board, self.playback_bar), self.docks.visible_panes, bars),
-            self._read_in_pane,
+            self._enable_cell_reading,
             self.labRequested.emit,
         )
         status_bar.addPermanentWidget(self.controllers.export_controller.progress.widget)
         self.docks.create_initial_panes()
         self.setCentralWidget(self._build_central_widget())
-        add_bar(self, "Playback", "Playback", self.playback_bar, Qt.ToolBarArea.BottomToolBarArea)
+        add_tool_bar(
+            self, "Playback", "Playback", self.playback_bar, Qt.ToolBarArea.BottomToolBarArea
+        )
         self.enable_heatmap_shortcuts(self.board, *self.playback_bar.text_widgets)
         self.focus_ring = FocusRing(self)
-        self.docks.open_for_commands(self.actions_.by_id)
-        self.docks.add_to_menu(self.actions_.menu(OPEN_PANES))
+        self.docks.connect_opening_commands(self.actions_.by_id)
+        self.docks.add_to_menu(self.actions_.find_or_create_menu(OPEN_PANES))
         self.actions_.set_controllers(self.controllers)
         _connect_signals(self)
-        self.set_scheme(self.scheme)
+        self.set_colour_scheme(self.scheme)
         self._restore_geometry()
         self.show_document_name()
 
-    def _finish_pane(self, pane: PaneSpec, widget: Any) -> None:
+    def _connect_pane(self, pane: PaneSpec, widget: Any) -> None:
         """Connect a new pane, and show the current screen in the pane."""
         pane.connect(widget, self.controllers)
         widget.show_screen(self.workspace.screen, self.theme)
@@ -190,9 +192,9 @@ class MainWindow(QMainWindow):
         self.actions_.enable_shortcuts(*widgets)
         self.announcer.watch_widgets(*widgets)
 
-    def _read_in_pane(self, widget: QWidget) -> None:
+    def _enable_cell_reading(self, widget: QWidget) -> None:
         self.enable_heatmap_shortcuts(widget)
-        self.announcer.describe_cell_in(widget)
+        self.announcer.add_described_widget(widget)
 
     def _build_central_widget(self) -> QWidget:
         centre = QWidget()
@@ -216,13 +218,13 @@ class MainWindow(QMainWindow):
             self.resize(usual.boundedTo(screen - QSize(8, 40)))  # minus the window frame
         self.docks.restore_content_panes()
 
-    def begin(self) -> None:
+    def start_deferred_work(self) -> None:
         """Start the work that is deferred until the window is visible."""
         # Do this first, because it would be slow while torch is being imported.
-        self.controllers.lesson_controller.load()
-        self.workspace.start()
+        self.controllers.lesson_controller.load_lesson_menu()
+        self.workspace.start_computing()
         if self.workspace.document.needs_image:  # of a model from the command line, for example
-            self.controllers.model_image_controller.choose()
+            self.controllers.model_image_controller.choose_image()
         if not self.controllers.start_page.page:
             self.board.setFocus()  # so that Space plays immediately
 
@@ -235,8 +237,8 @@ class MainWindow(QMainWindow):
             return
         mask_edit = screen.panel(MASK_EDIT_PANEL)
         self.stroke_controller.show_mask_edit(mask_edit)
-        self._paint_first(screen)
-        if _is_long_text(screen) or _model_fingerprint(screen) != self._panes_of:
+        self._paint_first_panes(screen)
+        if _shows_long_text(screen) or _model_fingerprint(screen) != self._panes_of:
             self.pending_screen = screen
             self._panes_later.start()
         else:
@@ -264,7 +266,7 @@ class MainWindow(QMainWindow):
         self.mask_edit_bar.show_mask_edit(screen.panel(MASK_EDIT_PANEL))
         self.compare_bar.show_screen(screen)
         self.playback_bar.show_screen(screen, self.theme)
-        self.docks.follow_model(screen.document.model.folder if screen.document.model else "")
+        self.docks.open_model_panes(screen.document.model.folder if screen.document.model else "")
         for pane in PANES:
             if pane.id in self.panes and not pane.is_painted_first:
                 self.panes[pane.id].show_screen(screen, self.theme)
@@ -275,7 +277,7 @@ class MainWindow(QMainWindow):
         self.update_commands()
         screen.panels.build_all()
 
-    def _show_notices(self, status: StatusPanel) -> None:
+    def _show_notices(self, status: StatusBarContents) -> None:
         """Show notices above the board; the first one has a link that fixes its problem."""
         lines = [escape(notice) for notice in status.notices]
         field, remedy = status.remedy
@@ -289,12 +291,12 @@ class MainWindow(QMainWindow):
         screen = self.workspace.screen
         if not self._show_board(screen):
             return
-        self._paint_first(screen)
+        self._paint_first_panes(screen)
         self.pending_screen = screen
         if not self._panes_later.isActive():  # a pending update also shows the new results
             self._drawn_later.start()
 
-    def _show_drawn_panes(self) -> None:
+    def _show_refined_panes(self) -> None:
         if self.workspace.is_screen_outdated:
             return
         self.pending_screen = None
@@ -312,7 +314,7 @@ class MainWindow(QMainWindow):
     def _show_board(self, screen: Screen) -> bool:
         """Show the panels of a screen; return whether the screen is still the newest."""
         if self.pending_screen is not screen:
-            self._forget_pending_screen()
+            self._drop_pending_screen()
         shown = screen.panel(BOARD_CONTENTS)
         board = (shown.board, shown.cursor, shown.highlights)
         self.board.show_board(*board, self.theme, shown.message)
@@ -321,14 +323,14 @@ class MainWindow(QMainWindow):
             screen.panels.drop_unbuilt()  # the remaining panels are not needed any more
         return is_newest
 
-    def _paint_first(self, screen: Screen) -> None:
+    def _paint_first_panes(self, screen: Screen) -> None:
         """Paint the heatmaps and the most important panes immediately."""
         self.board.repaint_immediately()
         for pane in PANES:
             if pane.is_painted_first and pane.id in self.panes:
                 self.panes[pane.id].show_screen(screen, self.theme)
 
-    def _forget_pending_screen(self) -> None:
+    def _drop_pending_screen(self) -> None:
         """Release the data for the panels of a screen that have not been shown yet."""
         if self.pending_screen:
             self.pending_screen.panels.drop_unbuilt()
@@ -340,9 +342,11 @@ class MainWindow(QMainWindow):
         status, cell_panel = screen.panel(STATUS_PANEL), screen.panel(CELL_PANEL)
         is_covered = self.controllers.start_page.page is not None
         self.facts.setText(status.progress or status.facts * (not is_covered))
-        is_pointed = screen.resolved is not None and screen.resolved.hovered_or_pinned is not None
-        if self.board.description:
-            self.playback_bar.show_cell(self.board.description)
+        is_pointed = (
+            screen.resolved is not None and screen.resolved.hovered_or_pinned_cell is not None
+        )
+        if self.board.hover_description:
+            self.playback_bar.show_cell(self.board.hover_description)
         elif cell_panel and is_pointed:
             self.playback_bar.show_cell(cell_panel.caption, cell_panel.equation)
         else:
@@ -354,16 +358,16 @@ class MainWindow(QMainWindow):
             self.provenance.style().polish(self.provenance)
         self.provenance.setVisible(bool(status.provenance) and not is_covered)
         progress = (status.share, status.progress) if status.progress else ()
-        self.progress.show_working(status.is_working, self.theme, *progress)
+        self.progress.set_progress(status.is_working, self.theme, *progress)
 
     def update_commands(self) -> None:
         """Update which commands are enabled and which are checked."""
         state = window_state(self.controllers, self.scheme)
         self._had_weights = bool(state.screen.panel(TOKENS_PANEL).weights)
         self.actions_.show_state(state, self.theme)
-        self.controllers.settings_controller.show()
+        self.controllers.settings_controller.show_current_settings()
 
-    def show_history(self) -> None:
+    def update_undo_commands(self) -> None:
         """Update only Undo and Redo, because the worker is waiting for this thread."""
         self.actions_.by_id["workspace.undo"].setEnabled(self.workspace.history.can_undo)
         self.actions_.by_id["workspace.redo"].setEnabled(self.workspace.history.can_redo)
@@ -377,7 +381,7 @@ class MainWindow(QMainWindow):
         self.setWindowFilePath(str(self.controllers.document_controller.path or ""))
         self.update_commands()
 
-    def show_bug(self, details: str) -> None:
+    def show_unexpected_error(self, details: str) -> None:
         """Report an unexpected exception."""
         dialogs.show_exception(self, details)
 
@@ -385,19 +389,21 @@ class MainWindow(QMainWindow):
         self.workspace.change_view(panes=panes)
 
     def set_available_height(self, room: int) -> None:
-        wanted = self.workspace.wanted
+        wanted = self.workspace.requested_view
         if room != wanted.room:
             self.workspace.change_view(room=room)
 
-    def follow_system(self) -> None:
+    def follow_system_colour_scheme(self) -> None:
         if self.scheme is ColourScheme.SYSTEM:
             self.reapply_scheme()
 
-    def set_scheme(self, scheme: str) -> None:
+    def set_colour_scheme(self, scheme: str) -> None:
         """Set the colour scheme."""
         self.scheme = ColourScheme(scheme)
-        self.theme = theme_of(self.scheme, self.controllers.presenter_mode.stroke)
-        apply_theme(self, self.theme, create_style_sheet() + app_settings.motion_style_sheet())
+        self.theme = theme_of(self.scheme, self.controllers.presenter_mode.frame_width_scale)
+        apply_theme(
+            self, self.theme, create_style_sheet() + app_settings.reduced_motion_style_sheet()
+        )
         self.controllers.reduced_motion_controller.apply()
         self.actions_.show_theme(self.theme)
         self.focus_ring.show_theme(self.theme)
@@ -407,16 +413,16 @@ class MainWindow(QMainWindow):
         is_painting = self.updatesEnabled() and self.isVisible()
         if is_painting:  # repaint the whole window, but separately from the other updates
             self.setUpdatesEnabled(False)
-            QTimer.singleShot(0, self, self._paint_again)
+            QTimer.singleShot(0, self, self._resume_painting)
         self.show_screen()
 
-    def _paint_again(self) -> None:
+    def _resume_painting(self) -> None:
         self.setUpdatesEnabled(True)
         self.board.apply_pending_arrangement()
 
     def reapply_scheme(self) -> None:
         """Apply the colour scheme again after a change of the system's colours or style."""
-        self.set_scheme(self.scheme)
+        self.set_colour_scheme(self.scheme)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Unpin on Esc, unless the focused widget handles it."""
@@ -425,10 +431,10 @@ class MainWindow(QMainWindow):
         else:
             super().keyPressEvent(event)
 
-    def resize_text(self) -> None:
+    def apply_stored_text_size(self) -> None:
         """Apply the text size of the settings; leave presenter mode, which has its own size."""
-        self.controllers.presenter_mode.leave()
-        before = DefaultPaneWidths.of(self)
+        self.controllers.presenter_mode.leave_mode()
+        before = DefaultPaneWidths.for_window(self)
         apply_text_size(app_settings.load_text_size())
         self.reapply_scheme()
         self.docks.update_default_widths(before)
@@ -443,20 +449,20 @@ class MainWindow(QMainWindow):
         if not self.controllers.may_close():
             event.ignore()
             return
-        self.controllers.presenter_mode.leave()  # so that the previous arrangement is saved
-        self.docks.stop()
+        self.controllers.presenter_mode.leave_mode()  # so that the previous arrangement is saved
+        self.docks.stop_opening_panes()
         app_settings.save_window(self, app_settings.MAIN_WINDOW)
         app_settings.save_last_file(self.controllers.document_controller.path)
         self.hide()
         for timer in (self._panes_later, self._drawn_later):
             timer.stop()
-        self._forget_pending_screen()
+        self._drop_pending_screen()
         self.controllers.close()
         event.accept()
         self.closed.emit(self)
 
 
-def _is_long_text(screen: Screen) -> bool:
+def _shows_long_text(screen: Screen) -> bool:
     """Return whether a screen shows a long text."""
     return screen.resolved is not None and screen.resolved.run.trace.is_blockwise
 
@@ -470,18 +476,18 @@ def _model_fingerprint(screen: Screen) -> str:
 def _connect_signals(window: MainWindow) -> None:
     """Connect the window's widgets, workspace and controllers."""
     to, workspace, board = window.controllers, window.workspace, window.board
-    to.connect(window.statusBar().showMessage, window.show_bug)
+    to.connect_controllers(window.statusBar().showMessage, window.show_unexpected_error)
     to.connect_board()
     to.connect_settings_bar()
     window.notice.linkActivated.connect(to.setup_controller.apply_remedy)
     window.settings_bar.panes_chip.clicked.connect(window.docks.toggle_right_panes)
     window.settings_bar.leaveRequested.connect(board.setFocus)
-    window.settings_bar.overviewRequested.connect(window.docks.leave_heatmaps)
-    to.mask_edit_controller.follow_bar(window.stroke_controller, window.mask_edit_bar)
+    window.settings_bar.overviewRequested.connect(window.docks.show_centre_pane)
+    to.mask_edit_controller.connect_bar(window.stroke_controller, window.mask_edit_bar)
     window.mask_edit_bar.finished.connect(board.setFocus)
-    to.playback_controller.follow_bar(window.playback_bar)
-    to.comparison_controller.follow_bar(window.compare_bar)
-    to.view_controller.follow_bar(window.view_bar)
+    to.playback_controller.connect_bar(window.playback_bar)
+    to.comparison_controller.connect_bar(window.compare_bar)
+    to.view_controller.connect_bar(window.view_bar)
     board.pageChanged.connect(window.statusBar().showMessage)
     board.described.connect(window.show_caption_and_status)
     board.roomChanged.connect(window.set_available_height)
@@ -489,13 +495,13 @@ def _connect_signals(window: MainWindow) -> None:
     workspace.changed.connect(window.show_screen)
     workspace.drawn.connect(window.show_refined_results)
     workspace.changed.connect(to.document_controller.track_changes)  # after the screen is painted
-    workspace.documentEdited.connect(window.show_history)
+    workspace.documentEdited.connect(window.update_undo_commands)
     to.document_controller.changed.connect(window.show_document_name)
     to.model_generation_controller.changed.connect(window.update_commands)
     to.export_controller.exporter.changed.connect(window.show_screen)
     to.reduced_motion_controller.changed.connect(window.reapply_scheme)
-    to.settings_controller.schemeChosen.connect(window.set_scheme)
-    to.settings_controller.textSizeChosen.connect(window.resize_text)
+    to.settings_controller.schemeChosen.connect(window.set_colour_scheme)
+    to.settings_controller.textSizeChosen.connect(window.apply_stored_text_size)
     to.presenter_mode.styleChanged.connect(window.reapply_scheme)
     to.presenter_mode.messageReported.connect(window.facts.setText)
     window.docks.changed.connect(window.update_pane_visibility)
@@ -506,5 +512,5 @@ def _connect_signals(window: MainWindow) -> None:
         changed.connect(window.show_caption_and_status)
     actions = (window.actions_.by_id[id_] for id_ in START_PAGE_CLOSING_COMMANDS)
     for action in (*actions, *window.docks.actions.values()):
-        action.triggered.connect(to.start_page.leave)
-    QApplication.styleHints().colorSchemeChanged.connect(window.follow_system)
+        action.triggered.connect(to.start_page.close_page)
+    QApplication.styleHints().colorSchemeChanged.connect(window.follow_system_colour_scheme)

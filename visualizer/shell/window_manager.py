@@ -41,9 +41,9 @@ WINDOW_OFFSET = QPoint(32, 32)
 """Offset of a new window, in pixels, from the window in which it was requested."""
 
 
-def new_document() -> Document:
+def create_initial_document() -> Document:
     """Return the initial document of a new window, with the user's default device."""
-    return default_document().set("device", app_settings.load_device())
+    return default_document().with_setting("device", app_settings.load_device())
 
 
 def create_window(
@@ -57,7 +57,7 @@ def create_window(
     window = MainWindow(workspace, program, lessons, find_window)
     workspace.setParent(window)
     # If torch were loaded earlier, the window would appear later.
-    window.painted.connect(window.begin, _ONCE)
+    window.painted.connect(window.start_deferred_work, _ONCE)
     return window
 
 
@@ -76,7 +76,7 @@ class WindowManager(QObject):
 
     def __init__(self, program: WindowServices) -> None:
         super().__init__()
-        app_settings.restrict_access()
+        app_settings.restrict_folder_access()
         self._program = program
         self.all: list[MainWindow] = []
         self.lab: LabWindow | None = None
@@ -91,16 +91,18 @@ class WindowManager(QObject):
         self._trains = False
         """Whether the lab should start a training run."""
 
-    def open(self, document: Document) -> MainWindow:
+    def open_window(self, document: Document) -> MainWindow:
         window = create_window(self._program, document)
-        window.controllers.document_controller.newDocumentRequested.connect(self._open_another)
+        window.controllers.document_controller.newDocumentRequested.connect(
+            self._open_in_new_window
+        )
         window.controllers.document_controller.recoveredInNewWindow.connect(
             self._recover_in_new_window
         )
         window.controllers.document_controller.quitRequested.connect(self.quit)
         window.labRequested.connect(self.open_lab)
         window.controllers.start_page.trainingRequested.connect(self.open_training_lab)
-        window.controllers.settings_controller.appearanceChosen.connect(self._follow_settings)
+        window.controllers.settings_controller.appearanceChosen.connect(self._restyle_other_windows)
         window.closed.connect(self._remove_window)
         if self.all:
             beside = window.frameGeometry().translated(
@@ -124,27 +126,29 @@ class WindowManager(QObject):
             The file from which the document was read, or the folder of its model, which is loaded
             in the window.
         """
-        window = self._open_last() if saved is None else self._open_requested(saved, path)
+        window = self._open_last_file() if saved is None else self._open_requested_file(saved, path)
         window.painted.connect(
             window.controllers.document_controller.autosave_controller.find_crash_recoveries, _ONCE
         )
 
-    def _open_last(self) -> MainWindow:
-        window = self.open(new_document())
+    def _open_last_file(self) -> MainWindow:
+        window = self.open_window(create_initial_document())
         if last := app_settings.load_last_file():
             window.controllers.document_controller.open(last)
         elif app_settings.shows_start_page():
-            window.controllers.start_page.open()
+            window.controllers.start_page.open_page()
         return window
 
-    def _open_requested(self, saved: SavedDocument, path: Path | None) -> MainWindow:
+    def _open_requested_file(self, saved: SavedDocument, path: Path | None) -> MainWindow:
         is_model = path is not None and is_model_folder(path)
-        window = self.open(saved.document.set("model", None) if is_model else saved.document)
+        window = self.open_window(
+            saved.document.with_setting("model", None) if is_model else saved.document
+        )
         window.controllers.document_controller.is_requested = True
         if path and is_model:
             window.controllers.document_controller.open(path)
         elif path:
-            window.controllers.document_controller.show_opened(saved, path)
+            window.controllers.document_controller.show_opened_document(saved, path)
         return window
 
     @property
@@ -184,12 +188,12 @@ class WindowManager(QObject):
         pane = SettingsPane()
         yield
         self.lab = LabWindow(settings_pane=pane)
-        self.lab.appearanceChosen.connect(self._follow_settings)
-        self.lab.layerOpened.connect(partial(self._open_another, path=None))
+        self.lab.appearanceChosen.connect(self._restyle_other_windows)
+        self.lab.layerOpened.connect(partial(self._open_in_new_window, path=None))
         self.lab.modelRequested.connect(self._open_model)
-        self.lab.closed.connect(self._forget_lab)
+        self.lab.closed.connect(self._delete_lab)
         yield
-        self.lab.style_parts()
+        self.lab.apply_style_sheet()
         yield
         self._show_lab()
 
@@ -214,12 +218,12 @@ class WindowManager(QObject):
         if not self.all and not (self.lab and self.lab.isVisible()):
             QCoreApplication.quit()
 
-    def _forget_lab(self, lab: LabWindow) -> None:
+    def _delete_lab(self, lab: LabWindow) -> None:
         self._cancel_lab_creation()
         self.lab = None
         self._delete_window(lab)
 
-    def abandon(self) -> None:
+    def exit_without_window(self) -> None:
         """End the program if no window could be opened."""
         QCoreApplication.exit(1)
 
@@ -246,13 +250,13 @@ class WindowManager(QObject):
         if window.close():
             self.quit()
 
-    def _open_another(self, saved: SavedDocument | None, path: Path | None) -> None:
-        window = self.open(saved.document if saved else new_document())
+    def _open_in_new_window(self, saved: SavedDocument | None, path: Path | None) -> None:
+        window = self.open_window(saved.document if saved else create_initial_document())
         if saved:
-            window.controllers.document_controller.show_opened(saved, path)
+            window.controllers.document_controller.show_opened_document(saved, path)
 
     def _open_model(self, path: Path, text: str) -> None:
-        window = self.open(new_document().set("text", text))
+        window = self.open_window(create_initial_document().with_setting("text", text))
         window.controllers.document_controller.open(path)
 
     def _recover_in_new_window(self, saved: SavedDocument, left: CrashRecoveryFile) -> None:
@@ -260,12 +264,14 @@ class WindowManager(QObject):
         requested = next(
             (each for each in self.all if each.controllers.document_controller.is_requested), None
         )
-        self.open(saved.document).controllers.document_controller.recover(saved, left)
+        self.open_window(saved.document).controllers.document_controller.show_recovered_document(
+            saved, left
+        )
         if requested:
             requested.raise_()
             requested.activateWindow()
 
-    def _follow_settings(self) -> None:
+    def _restyle_other_windows(self) -> None:
         """Apply changed appearance settings to all other windows."""
         if self._styling and self._styling.is_working:
             self._styling.stop()
@@ -286,7 +292,7 @@ class WindowManager(QObject):
             yield
             for window in windows:
                 if window in self._all_windows():  # the window may have been closed
-                    window.set_scheme(app_settings.load_scheme())
+                    window.set_colour_scheme(app_settings.load_scheme())
                     yield
                 if window in self._all_windows():
                     window.setUpdatesEnabled(True)
@@ -308,10 +314,10 @@ class WindowManager(QObject):
         imported.
         """
         self._closed += [window, *window.findChildren(QObject)]
-        window.destroyed.connect(self._empty_deleted, Qt.ConnectionType.QueuedConnection)
+        window.destroyed.connect(self._clear_deleted_objects, Qt.ConnectionType.QueuedConnection)
         window.deleteLater()
 
-    def _empty_deleted(self) -> None:
+    def _clear_deleted_objects(self) -> None:
         for part in [each for each in self._closed if not isValid(each)]:
             vars(part).clear()
         self._closed = [each for each in self._closed if isValid(each)]

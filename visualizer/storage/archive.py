@@ -81,15 +81,17 @@ def write_archive(
         raise DamagedFileError("is too large")
     with zipfile.ZipFile(file, "w") as archive:
         for name, text in texts.items():
-            info = _member_info(name, zipfile.ZIP_DEFLATED)
+            info = _create_member_info(name, zipfile.ZIP_DEFLATED)
             archive.writestr(info, text)
         for name, array in arrays.items():
-            with archive.open(_member_info(f"{name}.npy", zipfile.ZIP_STORED), "w") as member:
+            with archive.open(
+                _create_member_info(f"{name}.npy", zipfile.ZIP_STORED), "w"
+            ) as member:
                 plain = np.ascontiguousarray(array)
                 np.lib.format.write_array(member, plain, version=(1, 0), allow_pickle=False)
 
 
-def _member_info(name: str, compression: int) -> zipfile.ZipInfo:
+def _create_member_info(name: str, compression: int) -> zipfile.ZipInfo:
     info = zipfile.ZipInfo(name, _FIXED_TIME)
     info.compress_type = compression
     info.external_attr = 0o600 << 16
@@ -108,18 +110,20 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, bytes], dict[str, np.ndarray
     DamagedFileError
         If the file is not a zip archive in the format of `write_archive`.
     """
-    _check_end(file)
+    _check_central_directory(file)
     try:
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
             _check_members(members, file.seek(0, 2))
             texts = {
-                one.filename: _read_text_bytes(archive, one) for one in members if _is_text(one)
+                one.filename: _read_text_bytes(archive, one)
+                for one in members
+                if _is_text_member(one)
             }
             arrays = {
                 one.filename.removesuffix(".npy"): _read_array(archive, one)
                 for one in members
-                if not _is_text(one)
+                if not _is_text_member(one)
             }
             return texts, arrays
     except DamagedFileError:
@@ -128,7 +132,7 @@ def read_archive(file: BinaryIO) -> tuple[dict[str, bytes], dict[str, np.ndarray
         raise DamagedFileError("is damaged: its contents are inconsistent.") from error
 
 
-def _check_end(file: BinaryIO) -> None:
+def _check_central_directory(file: BinaryIO) -> None:
     """Check the position and length of the central directory before it is read."""
     size = file.seek(0, 2)
     file.seek(0)
@@ -147,7 +151,7 @@ def _check_end(file: BinaryIO) -> None:
         raise DamagedFileError("is damaged: its table of contents is too long.")
 
 
-def _is_text(member: zipfile.ZipInfo) -> bool:
+def _is_text_member(member: zipfile.ZipInfo) -> bool:
     return member.filename.endswith(TEXT_SUFFIXES)
 
 
@@ -160,7 +164,7 @@ def _check_members(members: list[zipfile.ZipInfo], size: int) -> None:
         raise DamagedFileError("contains two entries with the same name.")
     if sum(member.compress_size for member in members) > size:
         raise DamagedFileError("is damaged: its entries overlap.")
-    texts = sum(member.file_size for member in members if _is_text(member))
+    texts = sum(member.file_size for member in members if _is_text_member(member))
     if texts > MAX_TOTAL_TEXT_BYTES or sum(member.file_size for member in members) > MAX_BYTES:
         raise DamagedFileError("is too large to open.")
 
@@ -174,11 +178,13 @@ def _member_problem(member: zipfile.ZipInfo) -> str:
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG) or member.flag_bits & 1:
         return "an entry that is not a regular file"
     is_stored = member.compress_type == zipfile.ZIP_STORED
-    if not is_stored and not (_is_text(member) and member.compress_type == zipfile.ZIP_DEFLATED):
+    if not is_stored and not (
+        _is_text_member(member) and member.compress_type == zipfile.ZIP_DEFLATED
+    ):
         return "an entry with unsupported compression"
     if is_stored and member.file_size != member.compress_size:
         return "an entry with inconsistent sizes"
-    if _is_text(member) and member.file_size > MAX_TEXT_BYTES:
+    if _is_text_member(member) and member.file_size > MAX_TEXT_BYTES:
         return "a text that is too long"
     return ""
 
@@ -207,11 +213,11 @@ def _read_array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray
         if len(shape) > 8 or needed != member.file_size - 10 - length:
             raise wrong
         array = np.empty(shape, header[1])
-        _read_into(opened, array.reshape(-1).view(np.uint8))
+        _read_into_buffer(opened, array.reshape(-1).view(np.uint8))
     return array
 
 
-def _read_into(opened: IO[bytes], buffer: np.ndarray) -> None:
+def _read_into_buffer(opened: IO[bytes], buffer: np.ndarray) -> None:
     at = 0
     while block := opened.read(_READ_BLOCK_BYTES):
         buffer[at : at + len(block)] = np.frombuffer(block, np.uint8)

@@ -39,7 +39,11 @@ def write_atomically(
         ``memory`` if there is not enough memory.
     """
     path = place if isinstance(place, Path) else place.path
-    file = SymlinkSafeFile.at(Path(os.path.realpath(place))) if isinstance(place, Path) else place
+    file = (
+        SymlinkSafeFile.from_path(Path(os.path.realpath(place)))
+        if isinstance(place, Path)
+        else place
+    )
     try:
         file.write(fill, waits_for_disk=waits_for_disk, check=check)
     except OSError as error:

@@ -42,7 +42,7 @@ class FileLock:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file = SymlinkSafeFile.at(path)
+        self._file = SymlinkSafeFile.from_path(path)
         self._descriptor = self._file.open_descriptor(os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if not lock_descriptor(self._descriptor, blocking=False):
@@ -82,16 +82,16 @@ def is_held(path: Path) -> bool:
         If the file exists but cannot be read, or is a link.
     """
     try:
-        file = SymlinkSafeFile.at(path).open_descriptor(os.O_RDONLY)
+        file = SymlinkSafeFile.from_path(path).open_descriptor(os.O_RDONLY)
     except FileNotFoundError:
         return False
     try:
-        return not _lock_shared(file)
+        return not _try_lock_shared(file)
     finally:
         os.close(file)
 
 
-def _lock_shared(file: int) -> bool:
+def _try_lock_shared(file: int) -> bool:
     """Lock a file until it is closed; on POSIX, the lock is shared with other readers."""
     if sys.platform == "win32":
         return lock_descriptor(file, blocking=False)

@@ -64,12 +64,12 @@ def move_old_folders() -> None:
         if (old_settings / SETTINGS).is_file() and not (settings / SETTINGS).exists():
             settings.mkdir(0o700, parents=True, exist_ok=True)
             (old_settings / SETTINGS).rename(settings / SETTINGS)
-        if old_data.is_dir() and not data.exists() and not _is_in_use(old_data):
+        if old_data.is_dir() and not data.exists() and not _is_data_folder_in_use(old_data):
             old_data.rename(data)
             old_data.symlink_to(data, target_is_directory=True)
 
 
-def _is_in_use(data: Path) -> bool:
+def _is_data_folder_in_use(data: Path) -> bool:
     from visualizer.storage.file_lock import is_held  # imported here because it is needed only once
 
     locks_of_recovery_files, locks_of_runs = data.glob("*/*.lock"), data.glob("*/*/lock")

@@ -87,24 +87,24 @@ class SymlinkSafeFolder(Struct, frozen=True):
         """Return a file in the folder, existing or not."""
         return SymlinkSafeFile(self, name)
 
-    def check(self) -> None:
+    def check_folder(self) -> None:
         """Raise `OSError` if the folder does not exist, is not a folder, or is a link."""
         _check_folder(self.root.stat(), str(self.root))
         if self.subfolder:
             _check_folder(self.path.lstat(), self.subfolder)
 
-    def make(self) -> None:
+    def create_folder(self) -> None:
         """Create the folder if it does not exist; its root is created together with all parents."""
         self.root.mkdir(self.max_permissions, parents=True, exist_ok=True)
         if self.subfolder:
             with suppress(FileExistsError):
                 self.path.mkdir(self.max_permissions)
-        self.check()
+        self.check_folder()
 
     def list_names(self) -> tuple[str, ...]:
         """Return all names in the folder; none if it does not exist."""
         try:
-            self.check()
+            self.check_folder()
             return tuple(path.name for path in self.path.iterdir())
         except FileNotFoundError:
             return ()
@@ -124,7 +124,7 @@ class SymlinkSafeFile(Struct, frozen=True):
     name: str
 
     @classmethod
-    def at(cls, path: Path) -> SymlinkSafeFile:
+    def from_path(cls, path: Path) -> SymlinkSafeFile:
         """Return the file at a path that must not have a link as its last component."""
         return SymlinkSafeFolder(path.parent).file(path.name)
 
@@ -136,7 +136,7 @@ class SymlinkSafeFile(Struct, frozen=True):
     def exists(self) -> bool:
         """Return whether the name exists, even as a broken link."""
         try:
-            self.folder.check()
+            self.folder.check_folder()
             self.path.lstat()
         except (FileNotFoundError, NotADirectoryError):
             return False
@@ -152,7 +152,7 @@ class SymlinkSafeFile(Struct, frozen=True):
 
     def stat(self) -> os.stat_result:
         """Return the file's status, including its size and times."""
-        self.folder.check()
+        self.folder.check_folder()
         found = self.path.lstat()
         _check_no_link(found, self.name)
         check_regular_status(found, self.name)
@@ -255,7 +255,7 @@ class SymlinkSafeFile(Struct, frozen=True):
 
     def unlink(self, *, missing_ok: bool = False) -> None:
         """Remove the file; if it is a link, remove the link and not its target."""
-        self.folder.check()
+        self.folder.check_folder()
         self.path.unlink(missing_ok)
 
 
@@ -321,7 +321,7 @@ def path_of_open_file(file: BinaryIO, opened_as: SymlinkSafeFile) -> str:
     return path if os.path.exists(path) else str(opened_as.path)  # noqa: PTH110
 
 
-def leaves_folder(root: Path, path: Path) -> bool:
+def escapes_folder(root: Path, path: Path) -> bool:
     """Return whether a path below a folder leaves it through a link."""
     path, real = path.absolute(), os.path.realpath(root)
     for parent in path.parents:

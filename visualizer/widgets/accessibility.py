@@ -30,7 +30,7 @@ class AccessibleWidget(QAccessibleWidget):
         return super().text(kind)
 
 
-def _create_interface(name: str, thing: QObject) -> AccessibleWidget | None:
+def _create_accessible_interface(name: str, thing: QObject) -> AccessibleWidget | None:
     """Return an interface for a widget whose class defines `ACCESSIBLE_ROLE`, or None."""
     role = getattr(thing, "ACCESSIBLE_ROLE", None)
     return (
@@ -41,7 +41,7 @@ def _create_interface(name: str, thing: QObject) -> AccessibleWidget | None:
 @cache  # only once, because Qt calls every installed factory
 def install_accessible_interface() -> None:
     """Register the accessible interface factory with Qt."""
-    QAccessible.installFactory(_create_interface)
+    QAccessible.installFactory(_create_accessible_interface)
 
 
 def set_accessible_value(widget: QWidget, value: str) -> None:

@@ -15,7 +15,7 @@ from PySide6.QtCore import QByteArray, QSettings, QStandardPaths, Qt
 
 from visualizer.attention.spec import Device
 from visualizer.errors import system_error_reason
-from visualizer.session.view_options import ColourMapKind, ColourOptions, maps_of_kind
+from visualizer.session.view_options import ColourMapKind, ColourOptions, colour_maps_of_kind
 from visualizer.storage.program_folders import FOLDER_NAME, SETTINGS, data_folder, settings_path
 from visualizer.storage.settings_file import Setting, SettingsFile
 from visualizer.storage.symlink_safe_folder import make_private_folder
@@ -72,7 +72,7 @@ def clear_settings() -> str:
     return ""
 
 
-def restrict_access() -> None:
+def restrict_folder_access() -> None:
     """Restrict access to the program's folders to the user, including existing folders."""
     for folder in (user_data_folder(), settings_file().path.parent):
         with suppress(OSError):
@@ -179,7 +179,7 @@ def save_collapsed_sections(names: frozenset[str]) -> None:
 
 def restore_window(window: QMainWindow, keys: WindowSettingsKeys) -> bool:
     """Restore a window's geometry and state; return whether both were restored."""
-    states = _intact_states(keys.seal, (keys.geometry, keys.state))
+    states = _load_intact_states(keys.seal, (keys.geometry, keys.state))
     if not states:
         return False
     geometry, state = states
@@ -194,7 +194,7 @@ def save_window(window: QMainWindow, keys: WindowSettingsKeys) -> None:
 
 def restore_file_dialog(dialog: QFileDialog) -> None:
     """Restore the layout, sidebar and history of Qt's own file dialog."""
-    for state in _intact_states(FILE_DIALOG_SEAL, (FILE_DIALOG,)):
+    for state in _load_intact_states(FILE_DIALOG_SEAL, (FILE_DIALOG,)):
         dialog.restoreState(state)
 
 
@@ -203,7 +203,7 @@ def save_file_dialog(dialog: QFileDialog) -> None:
     _store_states(FILE_DIALOG_SEAL, {FILE_DIALOG: dialog.saveState()})
 
 
-def _intact_states(seal: str, keys: Sequence[str]) -> list[QByteArray]:
+def _load_intact_states(seal: str, keys: Sequence[str]) -> list[QByteArray]:
     """Return the states for the given keys, or an empty list if a state is missing or damaged.
 
     The checksum is needed because some damaged states crash Qt.
@@ -211,17 +211,17 @@ def _intact_states(seal: str, keys: Sequence[str]) -> list[QByteArray]:
     found = [value for value in map(load_value, keys) if isinstance(value, str)]
     with suppress(ValueError):
         states = [QByteArray(b64decode(value)) for value in found]
-        if len(states) == len(keys) and load_value(seal) == _compute_seal(states):
+        if len(states) == len(keys) and load_value(seal) == _compute_checksum(states):
             return states
     return []
 
 
 def _store_states(seal: str, states: Mapping[str, QByteArray]) -> None:
     texts = {key: b64encode(state.data()).decode("ascii") for key, state in states.items()}
-    store_values({**texts, seal: _compute_seal(states.values())})
+    store_values({**texts, seal: _compute_checksum(states.values())})
 
 
-def _compute_seal(states: Iterable[QByteArray]) -> str:
+def _compute_checksum(states: Iterable[QByteArray]) -> str:
     return blake2b(b"".join(state.data() for state in states), digest_size=16).hexdigest()
 
 
@@ -262,17 +262,17 @@ def shows_start_page() -> bool:
     return load_value(START_PAGE) is not False
 
 
-def set_start_page(is_on: bool) -> None:
+def set_start_page_shown(is_on: bool) -> None:
     """Store whether to show the start page at startup."""
     store_values({START_PAGE: is_on})
 
 
-def is_autosaving() -> bool:
+def is_autosave_enabled() -> bool:
     """Return whether unsaved changes are saved for crash recovery."""
     return load_value(AUTOSAVE) is not False
 
 
-def set_autosaving(is_on: bool) -> None:
+def set_autosave_enabled(is_on: bool) -> None:
     """Store whether unsaved changes are saved for crash recovery."""
     store_values({AUTOSAVE: is_on})
 
@@ -291,8 +291,8 @@ def load_colour_maps() -> ColourOptions:
     """Return the colour maps for new windows; a missing or invalid map is replaced."""
     default = ColourOptions()
     return ColourOptions(
-        sequential=_load_map(ColourMapKind.SEQUENTIAL, default.sequential),
-        diverging=_load_map(ColourMapKind.DIVERGING, default.diverging),
+        sequential=_load_colour_map(ColourMapKind.SEQUENTIAL, default.sequential),
+        diverging=_load_colour_map(ColourMapKind.DIVERGING, default.diverging),
     )
 
 
@@ -301,8 +301,10 @@ def save_colour_map(id_: str, kind: ColourMapKind) -> None:
     store_values({COLOUR_MAP_KEYS[kind]: id_})
 
 
-def _load_map(kind: ColourMapKind, default: str) -> str:
-    return _load_choice(COLOUR_MAP_KEYS[kind], (each.id for each in maps_of_kind(kind)), default)
+def _load_colour_map(kind: ColourMapKind, default: str) -> str:
+    return _load_choice(
+        COLOUR_MAP_KEYS[kind], (each.id for each in colour_maps_of_kind(kind)), default
+    )
 
 
 def load_device() -> Device:
@@ -315,6 +317,6 @@ def save_device(device: Device) -> None:
     store_values({DEVICE: device.value})
 
 
-def motion_style_sheet() -> str:
+def reduced_motion_style_sheet() -> str:
     """Return a style sheet that turns off Qt animations if motion is reduced."""
     return "* { widget-animation-duration: 0; }" if is_motion_reduced() else ""

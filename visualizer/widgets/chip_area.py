@@ -44,7 +44,7 @@ class WrappedChips(Sequence[QRectF]):
         self._left = 0.0
         """Left edge of the next chip; 0 at the start of a line."""
 
-    def extend(self, widths: Iterable[float], line_ends: Collection[int] = ()) -> None:
+    def append_chips(self, widths: Iterable[float], line_ends: Collection[int] = ()) -> None:
         """Append chips.
 
         Parameters
@@ -64,12 +64,12 @@ class WrappedChips(Sequence[QRectF]):
         self._left = left
 
     @property
-    def pitch(self) -> float:
+    def line_pitch(self) -> float:
         """Vertical distance between lines."""
         return self._height + self._gaps[1]
 
     @property
-    def lines(self) -> int:
+    def line_count(self) -> int:
         return len(self._starts)
 
     def __len__(self) -> int:
@@ -84,10 +84,10 @@ class WrappedChips(Sequence[QRectF]):
         places = range(len(self))[at]
         if isinstance(places, range):
             return [self[place] for place in places]
-        line = self.line_of(places)
-        return self.boxes(line)[places - self._starts[line]]
+        line = self.line_of_chip(places)
+        return self.chip_rects_in_line(line)[places - self._starts[line]]
 
-    def line_of(self, chip: int) -> int:
+    def line_of_chip(self, chip: int) -> int:
         """Return the line that contains a chip."""
         return bisect_right(self._starts, chip) - 1
 
@@ -99,24 +99,24 @@ class WrappedChips(Sequence[QRectF]):
             known = self._starts_known = np.array(self._starts, dtype=np.int64)
         return known
 
-    def lines_of(self, chips: Collection[int]) -> np.ndarray:
+    def lines_of_chips(self, chips: Collection[int]) -> np.ndarray:
         """Return the lines of the given chips; chips that are not laid out yet are skipped."""
         places = np.fromiter(chips, dtype=np.int64, count=len(chips))
         return np.searchsorted(self.line_starts, places[places < len(self)], side="right") - 1
 
     def line_at(self, y: float) -> int:
         """Return the line that is nearest to a y coordinate; requires at least one line."""
-        line = int((y - self._gaps[1] / 2) // self.pitch)
-        return min(max(line, 0), self.lines - 1)
+        line = int((y - self._gaps[1] / 2) // self.line_pitch)
+        return min(max(line, 0), self.line_count - 1)
 
     def chips_in_line(self, line: int) -> range:
         """Return the chips of a line."""
-        is_last = line + 1 == self.lines
+        is_last = line + 1 == self.line_count
         return range(self._starts[line], len(self) if is_last else self._starts[line + 1])
 
-    def boxes(self, line: int) -> list[QRectF]:
+    def chip_rects_in_line(self, line: int) -> list[QRectF]:
         """Return the rectangles of a line's chips."""
-        top, left = self._gaps[1] / 2 + line * self.pitch, 0.0
+        top, left = self._gaps[1] / 2 + line * self.line_pitch, 0.0
         made = []
         for chip in self.chips_in_line(line):
             made.append(QRectF(left + 1, top, self._widths[chip], self._height))
@@ -125,10 +125,10 @@ class WrappedChips(Sequence[QRectF]):
 
     def chip_at(self, point: QPointF) -> int | None:
         """Return the chip that contains a point."""
-        if not self.lines:
+        if not self.line_count:
             return None
         line = self.line_at(point.y())
-        boxes = zip(self.chips_in_line(line), self.boxes(line), strict=True)
+        boxes = zip(self.chips_in_line(line), self.chip_rects_in_line(line), strict=True)
         return next((chip for chip, box in boxes if box.contains(point)), None)
 
 
@@ -182,17 +182,17 @@ class ChipScrollArea(QAbstractScrollArea):
         """Return a chip's tooltip."""
         raise NotImplementedError
 
-    def box(self, chip: int) -> QRectF:
+    def chip_rect(self, chip: int) -> QRectF:
         """Return the rectangle of a chip in the viewport."""
         return self.chips[chip].translated(0, -self.verticalScrollBar().value())
 
     def _chip_at(self, point: QPointF) -> int | None:
         return self._wrapped.chip_at(point + QPointF(0, self.verticalScrollBar().value()))
 
-    def _flow(self, widths: Iterable[float], height: float, room: float) -> None:
+    def _lay_out_chips(self, widths: Iterable[float], height: float, room: float) -> None:
         gap = CHIP_GAP_PX * text_scale()
         self.chips = self._wrapped = WrappedChips(height, room, (gap, gap))
-        self._wrapped.extend(widths)
+        self._wrapped.append_chips(widths)
 
     def scrollContentsBy(self, across: int, down: int) -> None:
         self.viewport().update()

@@ -139,7 +139,7 @@ def add_separator(menu: QMenu, before: QAction | None = None) -> QAction:
     return separator
 
 
-class _RecordingState:
+class _StateAccessRecorder:
     """Proxy for a window's state that records which parts a condition reads."""
 
     def __init__(self, state: Any) -> None:
@@ -155,7 +155,7 @@ class _RecordingState:
         return self._state.panel(wanted)
 
 
-class StateConditions:
+class CachedStateConditions:
     """Functions of a window's state; each is evaluated only if a part that it reads has changed."""
 
     def __init__(self, conditions: Iterable[Callable[[Any], Any]]) -> None:
@@ -168,10 +168,10 @@ class StateConditions:
     def evaluate(self, state: object) -> None:
         """Evaluate the functions that read a part of the state that has changed."""
         for part, before in self._seen.items():
-            self._seen[part] = now = _part_of(state, part)
+            self._seen[part] = now = _read_state_part(state, part)
             if now is not before and not (isinstance(now, str) and now == before):
                 self._stale |= dict.fromkeys(self._readers[part])
-        reader = _RecordingState(state)
+        reader = _StateAccessRecorder(state)
         for condition in self._stale:
             reader.parts_read.clear()
             self.results[condition] = condition(reader)
@@ -179,10 +179,10 @@ class StateConditions:
                 self._readers.setdefault(part, set()).add(condition)
         self._stale = {}
         for part in self._readers.keys() - self._seen.keys():
-            self._seen[part] = _part_of(state, part)
+            self._seen[part] = _read_state_part(state, part)
 
 
-def _part_of(state: Any, part: PartOfState) -> object:
+def _read_state_part(state: Any, part: PartOfState) -> object:
     return getattr(state, part) if isinstance(part, str) else state.panel(part)
 
 
@@ -203,7 +203,7 @@ class CommandMenus(Generic[ControllersT, StateT]):
         self._groups: dict[str, QActionGroup] = {}
         self._appearances: dict[str, CommandAppearance] = {}
         self.by_id = {command.id: self._create_action(command) for command in self._commands}
-        self._conditions = StateConditions(
+        self._conditions = CachedStateConditions(
             condition
             for row in self._commands
             for condition in (row.is_enabled, row.is_checked, row.appearance)
@@ -215,17 +215,17 @@ class CommandMenus(Generic[ControllersT, StateT]):
         if command.group:
             group = self._groups.setdefault(command.group, QActionGroup(self._window))
             group.addAction(action)
-        menu = self.menu(command.menu)
+        menu = self.find_or_create_menu(command.menu)
         if command.has_separator:
             add_separator(menu)
         menu.addAction(action)
         return action
 
-    def menu(self, path: str) -> QMenu:
+    def find_or_create_menu(self, path: str) -> QMenu:
         """Return a menu or submenu by its path (``&View>Co&lours``), creating it if needed."""
         if path not in self.menus:
             above, _, name = path.rpartition(">")
-            parent = self.menu(above) if above else self._bar
+            parent = self.find_or_create_menu(above) if above else self._bar
             self.menus[path] = QMenu(name, parent)
             parent.addMenu(self.menus[path])
         return self.menus[path]

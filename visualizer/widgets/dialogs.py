@@ -53,7 +53,9 @@ def ask_open_path(parent: QWidget, folder: Path, kinds: str, then: Callable[[str
     dialog.open()
 
 
-def ask_for_folder(parent: QWidget, title: str, start: Path, then: Callable[[str], object]) -> None:
+def ask_folder_path(
+    parent: QWidget, title: str, start: Path, then: Callable[[str], object]
+) -> None:
     """Ask for an existing folder and call `then` with its path."""
     dialog = _create_file_dialog(parent, title, start, "", then)
     dialog.setFileMode(QFileDialog.FileMode.Directory)
@@ -100,7 +102,7 @@ class _FileDialogGuard(QObject):
         self._is_answered = self._is_over = False
         self._watched = [dialog, *_ancestor_widgets(dialog)]
         self._deleted_after = list[QObject]()
-        dialog.fileSelected.connect(self._store_choice)
+        dialog.fileSelected.connect(self._store_chosen_path)
         dialog.finished.connect(self._finish_dialog)
         for each in self._watched:
             each.installEventFilter(self)
@@ -128,7 +130,7 @@ class _FileDialogGuard(QObject):
             one.reject()
         return True
 
-    def _store_choice(self, name: str) -> None:
+    def _store_chosen_path(self, name: str) -> None:
         self._chosen = self._chosen or name
 
     def _finish_dialog(self) -> None:
@@ -198,7 +200,7 @@ def show_out_of_memory(window: QWidget) -> None:
         create_message_box(window, "memory", QMessageBox.Icon.Warning, MEMORY_ERROR).open()
 
 
-def ask_unsaved(
+def ask_to_save_changes(
     window: QWidget, name: str, save: Callable[[], object], discard: Callable[[], object]
 ) -> None:
     """Ask whether to save changes; cancelling has no effect. Only one box is shown at a time."""
@@ -248,7 +250,7 @@ def ask_overwrite(
     box.open()
 
 
-def ask_recover(
+def ask_to_recover_documents(
     window: QWidget, names: str, recover: Callable[[], None], discard: Callable[[], None]
 ) -> None:
     """Ask whether to recover documents; if the user cancels, ask again at the next start."""
@@ -357,7 +359,7 @@ LICENCE_URL = "https://opensource.org/license/mit"
 BOOK_URL = "https://github.com/rasbt/LLMs-from-scratch"
 
 
-def list_versions() -> tuple[tuple[str, str], ...]:
+def list_library_versions() -> tuple[tuple[str, str], ...]:
     """Return the versions of the program and its libraries, without importing torch."""
     torch = sys.modules.get("torch")
     return (
@@ -371,7 +373,7 @@ def list_versions() -> tuple[tuple[str, str], ...]:
 
 def show_about(window: QWidget) -> None:
     """Show the about box."""
-    found = list_versions()
+    found = list_library_versions()
     rows = "".join(
         f"<tr><td>{escape(name)}</td><td>{escape(version)}</td></tr>" for name, version in found[1:]
     )

@@ -65,24 +65,25 @@ class DocumentationPage(Struct, frozen=True):
         return self.sections[0].title
 
 
-def read_pages(folder: Path) -> tuple[DocumentationPage, ...]:
+def read_documentation_pages(folder: Path) -> tuple[DocumentationPage, ...]:
     """Read the index page, then the pages in the order of its links."""
-    index = read_page(folder / INDEX_PAGE)
+    index = read_documentation_page(folder / INDEX_PAGE)
     targets = (target.partition("#")[0] for _, target in find_links(index.markdown))
     names = dict.fromkeys(
         each for each in targets if each.endswith(".md") and "/" not in each and each != INDEX_PAGE
     )
-    return (index, *(read_page(folder / name) for name in names))
+    return (index, *(read_documentation_page(folder / name) for name in names))
 
 
 def read_lesson_pages(folder: Path) -> tuple[DocumentationPage, ...]:
     """Read the lessons in a folder: one page per lesson, one section per lesson page."""
     return tuple(
-        _lesson_page(number, path) for number, path in enumerate(sorted(folder.glob("*.toml")), 1)
+        _create_lesson_page(number, path)
+        for number, path in enumerate(sorted(folder.glob("*.toml")), 1)
     )
 
 
-def _lesson_page(number: int, path: Path) -> DocumentationPage:
+def _create_lesson_page(number: int, path: Path) -> DocumentationPage:
     lesson = tomllib.loads(path.read_text(encoding="utf-8"))
     title = lesson["title"]
     about = (
@@ -96,7 +97,7 @@ def _lesson_page(number: int, path: Path) -> DocumentationPage:
     return DocumentationPage(f"{path.stem}.md", markdown, tuple(_split_sections(markdown)))
 
 
-def read_page(path: Path) -> DocumentationPage:
+def read_documentation_page(path: Path) -> DocumentationPage:
     """Read a page."""
     markdown = path.read_text(encoding="utf-8")
     return DocumentationPage(path.name, markdown, tuple(_split_sections(markdown)))
@@ -104,7 +105,7 @@ def read_page(path: Path) -> DocumentationPage:
 
 def find_links(markdown: str) -> list[tuple[str, str]]:
     """List the texts and targets of links and images outside code."""
-    text = "\n".join(line for line, is_text in _all_lines(markdown) if is_text)
+    text = "\n".join(line for line, is_text in _classify_lines(markdown) if is_text)
     return LINK_PATTERN.findall(re.sub(r"`[^`]*`", "", text))
 
 
@@ -115,7 +116,7 @@ def heading_anchor(heading: str) -> str:
 
 def _split_sections(markdown: str) -> Iterator[PageSection]:
     title, lines = "", list[str]()
-    for line, is_text in _all_lines(markdown):
+    for line, is_text in _classify_lines(markdown):
         heading = HEADING_PATTERN.fullmatch(line) if is_text else None
         if heading:
             if title:
@@ -131,7 +132,7 @@ def _make_section(title: str, lines: list[str]) -> PageSection:
     return PageSection(title, heading_anchor(title), f"{title}\n{text}")
 
 
-def _all_lines(markdown: str) -> Iterator[tuple[str, bool]]:
+def _classify_lines(markdown: str) -> Iterator[tuple[str, bool]]:
     """Yield each line and whether it is text rather than code, omitting the fences."""
     is_text = True
     for line in markdown.splitlines():

@@ -40,11 +40,11 @@ from visualizer.widgets.dialogs import show_message
 from visualizer.widgets.documentation_pages import (
     INDEX_PAGE,
     heading_anchor,
+    read_documentation_pages,
     read_lesson_pages,
-    read_pages,
 )
 from visualizer.widgets.fonts import scaled_font, text_scale
-from visualizer.widgets.labels import PlainLabel, plain_tooltip
+from visualizer.widgets.labels import PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def open_documentation(window: QWidget, page: str = INDEX_PAGE) -> None:
     shown.activateWindow()
 
 
-class PageBrowser(QTextBrowser):
+class DocumentationBrowser(QTextBrowser):
     """Browser of the pages, with links and a history; each page has the URL of a file."""
 
     def __init__(self, pages: dict[str, DocumentationPage]) -> None:
@@ -241,10 +241,10 @@ class PageBrowser(QTextBrowser):
         elif cursor.charFormat().isImageFormat():
             layout.setBottomMargin(PARAGRAPH_SPACING_PX)
             self.images.append(cursor)
-        elif _is_code(block):
+        elif _is_code_block(block):
             layout.setBackground(self.palette().alternateBase())
-            layout.setTopMargin(0 if _is_code(block.previous()) else PARAGRAPH_SPACING_PX)
-            layout.setBottomMargin(0 if _is_code(block.next()) else PARAGRAPH_SPACING_PX)
+            layout.setTopMargin(0 if _is_code_block(block.previous()) else PARAGRAPH_SPACING_PX)
+            layout.setBottomMargin(0 if _is_code_block(block.next()) else PARAGRAPH_SPACING_PX)
         else:
             if cursor.currentTable() is None and block.textList() is None:
                 layout.setTopMargin(PARAGRAPH_SPACING_PX)
@@ -255,12 +255,12 @@ class PageBrowser(QTextBrowser):
         cursor.mergeBlockFormat(layout)
 
 
-def _is_code(block: QTextBlock) -> bool:
+def _is_code_block(block: QTextBlock) -> bool:
     """Return whether a block is part of a fenced code block."""
     return block.blockFormat().hasProperty(QTextFormat.Property.BlockCodeFence)
 
 
-class ContentsItem(QTreeWidgetItem):
+class ContentsTreeItem(QTreeWidgetItem):
     """Contents entry for a page or section."""
 
     def __init__(self, title: str, page: str, anchor: str) -> None:
@@ -275,12 +275,15 @@ class DocumentationWindow(QDialog):
         super().__init__(window)
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setWindowFlag(Qt.WindowType.WindowMaximizeButtonHint)
-        pages = (*read_pages(documentation_path()), *read_lesson_pages(resource_path("lessons")))
+        pages = (
+            *read_documentation_pages(documentation_path()),
+            *read_lesson_pages(resource_path("lessons")),
+        )
         self.pages = {page.name: page for page in pages}
-        self._items: dict[tuple[str, str], ContentsItem] = {}
+        self._items: dict[tuple[str, str], ContentsTreeItem] = {}
         self.search, self.contents = QLineEdit(), QTreeWidget()
-        self.no_results_label = PlainLabel()
-        self.browser = PageBrowser(self.pages)
+        self.no_results_label = PlainTextLabel()
+        self.browser = DocumentationBrowser(self.pages)
         self.back, self.forward = QToolButton(), QToolButton()
         self._lay_out()
         self._fill_contents()
@@ -328,17 +331,17 @@ class DocumentationWindow(QDialog):
 
     def _fill_contents(self) -> None:
         for page in self.pages.values():
-            item = ContentsItem(page.title, page.name, "")
+            item = ContentsTreeItem(page.title, page.name, "")
             self.contents.addTopLevelItem(item)
             self._items[page.name, ""] = item
             for section in page.sections[1:]:
-                child = ContentsItem(section.title, page.name, section.anchor)
+                child = ContentsTreeItem(section.title, page.name, section.anchor)
                 item.addChild(child)
                 self._items[page.name, section.anchor] = child
 
     def _connect_signals(self) -> None:
         self.search.textChanged.connect(self._search_pages)
-        self.search.returnPressed.connect(self._open_first_found)
+        self.search.returnPressed.connect(self._open_first_match)
         self.contents.currentItemChanged.connect(self._open_item)
         self.contents.itemActivated.connect(self.browser.setFocus)
         self.browser.sourceChanged.connect(self._show_location)
@@ -370,7 +373,7 @@ class DocumentationWindow(QDialog):
         self.contents.scrollToItem(item)
 
     def _open_item(self, item: QTreeWidgetItem | None) -> None:
-        if isinstance(item, ContentsItem):
+        if isinstance(item, ContentsTreeItem):
             self.browser.open_page(item.page, item.anchor)
 
     def _focus_search(self) -> None:
@@ -379,12 +382,12 @@ class DocumentationWindow(QDialog):
 
     def _search_pages(self, words: str) -> None:
         """List the sections that contain all words, and highlight the words in the page."""
-        is_found = [self._show_matches(page, words) for page in self.pages.values()]
+        is_found = [self._show_matching_sections(page, words) for page in self.pages.values()]
         self.no_results_label.setText(f"No pages match “{words}”.")
         self.no_results_label.setVisible(not any(is_found))
         self.browser.highlight_words(words)
 
-    def _show_matches(self, page: DocumentationPage, words: str) -> bool:
+    def _show_matching_sections(self, page: DocumentationPage, words: str) -> bool:
         is_found = [section.contains_words(words) for section in page.sections]
         item = self._items[page.name, ""]
         item.setHidden(not any(is_found))
@@ -393,7 +396,7 @@ class DocumentationWindow(QDialog):
             self._items[page.name, section.anchor].setHidden(not is_section_found)
         return any(is_found)
 
-    def _open_first_found(self) -> None:
+    def _open_first_match(self) -> None:
         words = self.search.text()
         for page in self.pages.values() if words.strip() else ():
             for at, section in enumerate(page.sections):

@@ -35,25 +35,25 @@ class FocusRing(QWidget):
         self._theme = LIGHT
         self._around: QWidget | None = None
         self._watched: list[QWidget] = []
-        QApplication.instance().focusChanged.connect(self._follow_focus)  # type: ignore[union-attr]
+        QApplication.instance().focusChanged.connect(self._update_focused_widget)  # type: ignore[union-attr]
 
     def show_theme(self, theme: Theme) -> None:
         self._theme = theme
         self.update()
 
-    def _follow_focus(self, old: QWidget | None, new: QWidget | None) -> None:
+    def _update_focused_widget(self, old: QWidget | None, new: QWidget | None) -> None:
         is_clicked = QGuiApplication.mouseButtons() != Qt.MouseButton.NoButton
         is_ours = new is not None and self._window.isAncestorOf(new)
         shows_own = new is not None and bool(new.property(OWN_FOCUS_PROPERTY))
         self._around = new if is_ours and not is_clicked and not shows_own else None
         for widget in filter(isValid, self._watched):  # a closing window deletes them first
             widget.removeEventFilter(self)
-        self._watched = list(self._widget_chain())
+        self._watched = list(self._focused_widget_and_ancestors())
         for widget in self._watched:
             widget.installEventFilter(self)
         self._place_ring()
 
-    def _widget_chain(self) -> list[QWidget]:
+    def _focused_widget_and_ancestors(self) -> list[QWidget]:
         """Return the focused widget and its ancestors within the window."""
         chain, widget = [], self._around
         while widget is not None and widget is not self._window:
@@ -71,16 +71,16 @@ class FocusRing(QWidget):
         if around is None or not all(map(isValid, self._watched)) or not around.isVisible():
             self.hide()
             return
-        seen = self._area_in_window(around)
+        seen = self._rect_in_window(around)
         for widget in self._watched[1:]:
             if isinstance(widget.parentWidget(), QAbstractScrollArea):
-                seen = seen.intersected(self._area_in_window(widget))
+                seen = seen.intersected(self._rect_in_window(widget))
         self.setVisible(not seen.isEmpty())
         ring = seen.adjusted(-RING_MARGIN_PX, -RING_MARGIN_PX, RING_MARGIN_PX, RING_MARGIN_PX)
         self.setGeometry(ring.intersected(self._window.rect()))
         self.raise_()
 
-    def _area_in_window(self, widget: QWidget) -> QRect:
+    def _rect_in_window(self, widget: QWidget) -> QRect:
         return QRect(widget.mapTo(self._window, QPoint()), widget.size())
 
     def paintEvent(self, event: QPaintEvent) -> None:

@@ -26,7 +26,7 @@ def scaled_font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
     return QFont(_make_font(size, weight, system_font()))
 
 
-def enlarged_font(factor: float) -> QFont:
+def enlarged_system_font(factor: float) -> QFont:
     """Return the system font, enlarged by a factor; all derived font sizes grow with it."""
     made = QFont(system_font())
     made.setPixelSize(round(DEFAULT_PX * text_scale() * factor))
@@ -44,7 +44,7 @@ def apply_text_size(percent: int) -> None:
     made = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
     own = QFontInfo(made).pixelSize()
     if percent == AUTOMATIC_TEXT:
-        fitting = round(DEFAULT_PX * screen_scale(QGuiApplication.primaryScreen().size()))
+        fitting = round(DEFAULT_PX * text_scale_for_screen(QGuiApplication.primaryScreen().size()))
         if fitting > max(DEFAULT_PX, own):
             made.setPixelSize(fitting)
     elif percent != 100:
@@ -53,7 +53,7 @@ def apply_text_size(percent: int) -> None:
         QGuiApplication.setFont(made)
 
 
-def screen_scale(screen: QSize) -> float:
+def text_scale_for_screen(screen: QSize) -> float:
     """Return the text scale for the given screen size in logical pixels.
 
     On a large screen without desktop scaling, text of normal size is tiny in a maximized window.

@@ -30,7 +30,7 @@ OUTLINE_SHARE = 0.22
 """Outline width as a fraction of the mark's side."""
 
 
-def mark_shape(head: int, theme: Theme) -> int:
+def mark_shape_index(head: int, theme: Theme) -> int:
     """Return the index of a head's shape, which changes each time the colours repeat."""
     return head // len(theme.heads) % len(MARK_SHAPES)
 
@@ -45,7 +45,7 @@ def paint_head_mark(
     edge : str, optional
         Colour of an outline for backgrounds with too little contrast.
     """
-    shape, is_filled = MARK_SHAPES[mark_shape(head, theme)]
+    shape, is_filled = MARK_SHAPES[mark_shape_index(head, theme)]
     colour = QColor(head_colour(head, theme))
     width = 0.0 if is_filled else OUTLINE_SHARE * place.width()
     inner = place.adjusted(width / 2, width / 2, -width / 2, -width / 2)

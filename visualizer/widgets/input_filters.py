@@ -67,7 +67,7 @@ class WheelNotchCounter:
     def __init__(self) -> None:
         self._rest = 0.0
 
-    def count(self, turned: float) -> int:
+    def completed_notches(self, turned: float) -> int:
         """Return the number of notches completed by a rotation; negative towards the user."""
         turned += self._rest
         notches = int(turned / ROTATION_PER_NOTCH)

@@ -44,7 +44,7 @@ def show_tooltip(place: QPoint, text: str, widget: QWidget) -> None:
 MIN_WIDTH_PX = 100
 
 
-class RichLabel(QLabel):
+class HtmlLabel(QLabel):
     """Label that shows HTML; callers must escape text from files and from the user."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class RichLabel(QLabel):
         self.setTextFormat(Qt.TextFormat.RichText)
 
 
-class ProblemLabel(RichLabel):
+class ErrorLabel(HtmlLabel):
     """Error message with a link that fixes the error; hidden if there is no error."""
 
     def __init__(self) -> None:
@@ -74,7 +74,7 @@ class ProblemLabel(RichLabel):
         self.setVisible(bool(sentence))
 
 
-class WrappingLabel(RichLabel):
+class WrappingLabel(HtmlLabel):
     """Label that wraps HTML in a single layout, whereas `QLabel` tries several widths per text."""
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class WrappingLabel(RichLabel):
 FONT_SIZES_PX = (20, 18, 16, 14)
 
 
-def largest_fitting_size(html: str, room: float) -> tuple[int, bool]:
+def largest_fitting_font_size(html: str, room: float) -> tuple[int, bool]:
     """Return the largest font size at which a line fits, and whether the line must be wrapped."""
     plain = html_to_text(html)
     for size in FONT_SIZES_PX:
@@ -124,7 +124,7 @@ def largest_fitting_size(html: str, room: float) -> tuple[int, bool]:
     return FONT_SIZES_PX[-1], True
 
 
-class CaptionLabel(RichLabel):
+class ElidedHtmlLabel(HtmlLabel):
     """Lines of HTML, the last of which is elided; the height does not depend on the text.
 
     Parameters
@@ -256,7 +256,7 @@ def _break_html(html: str, room: float, pixels: int, ending: str = "") -> tuple[
 ELLIPSIS = "…"
 
 
-class PlainLabel(QLabel):
+class PlainTextLabel(QLabel):
     """Label that shows every text literally."""
 
     def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
@@ -265,7 +265,7 @@ class PlainLabel(QLabel):
         self.setText(text)
 
 
-class DescriptionLabel(PlainLabel):
+class DescriptionLabel(PlainTextLabel):
     """Description of the item under the pointer, or a hint; its height does not depend on the text.
 
     Parameters
@@ -296,7 +296,7 @@ class DescriptionLabel(PlainLabel):
         self.setFixedHeight(self._lines * self.fontMetrics().lineSpacing())
 
 
-class ElidedLabel(PlainLabel):
+class ElidedLabel(PlainTextLabel):
     """Text that is elided to the label's width; the tooltip shows the full text.
 
     Parameters

@@ -46,9 +46,9 @@ class MeasurementControl(QWidget):
         row.addWidget(self._stretch, 1)
         for button in (self.start, self.stop):
             button.clicked.connect(self.toggled)
-        self.show_offer(None)
+        self.show_measurement_status(None)
 
-    def show_offer(self, offer: MeasurementStatus | None) -> None:
+    def show_measurement_status(self, offer: MeasurementStatus | None) -> None:
         """Show the offer to measure the heads, or the progress; None hides the control."""
         had_focus = self.start.hasFocus() or self.stop.hasFocus()
         is_measuring = offer is not None and offer.is_measuring

@@ -26,7 +26,7 @@ _RESIZES = {QEvent.Type.LayoutRequest, QEvent.Type.StyleChange, QEvent.Type.Font
 
 
 @dataclass(slots=True, eq=False)
-class RowItem:
+class OverflowRowItem:
     """A control in a row.
 
     Parameters
@@ -80,13 +80,13 @@ class OverflowRow(QWidget):
     def __init__(self, height: int, more: str, margins: Margins, spacing: int) -> None:
         super().__init__()
         self._height, self._margins, self._spacing = height, margins, spacing
-        self._row_items: list[RowItem] = []
+        self._row_items: list[OverflowRowItem] = []
         self._more_name = more
         self.more = QToolButton()
         self.overflow_menu = QMenu()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
-    def set_items(self, items: Iterable[RowItem]) -> None:
+    def set_items(self, items: Iterable[OverflowRowItem]) -> None:
         """Set the controls, from left to right; all previous controls must be included."""
         before = {item.widget for item in self._row_items}
         self._row_items = list(items)
@@ -95,9 +95,9 @@ class OverflowRow(QWidget):
                 item.widget.setParent(self)
                 item.widget.setVisible(item.is_wanted)
         if not before:
-            self._add_more()
+            self._set_up_overflow_button()
 
-    def _add_more(self) -> None:
+    def _set_up_overflow_button(self) -> None:
         self.more.setParent(self)  # also last in the tab order
         self.more.setText(OVERFLOW_LABEL)
         self.more.setAutoRaise(True)
@@ -124,7 +124,7 @@ class OverflowRow(QWidget):
             item.is_wanted, item.is_measured = wanted[item.widget], False
         if changed:
             self.overflow_menu.close()  # it may contain controls that are no longer available
-            self.fit()
+            self.fit_items()
             self.updateGeometry()
 
     def set_ranks(self, ranks: Mapping[QWidget, int]) -> None:
@@ -133,13 +133,13 @@ class OverflowRow(QWidget):
         for item in self._row_items:
             item.rank = ranks.get(item.widget, item.rank)
         if before != [item.rank for item in self._row_items]:
-            self.fit()
+            self.fit_items()
 
     def overflowed_widgets(self) -> list[QWidget]:
         """Return the controls that are in the menu."""
         return [item.widget for item in self._overflowed_items()]
 
-    def _overflowed_items(self) -> list[RowItem]:
+    def _overflowed_items(self) -> list[OverflowRowItem]:
         return [item for item in self._row_items if item.is_wanted and item.widget.isHidden()]
 
     # ------------------------------------------------------------------ the size
@@ -162,7 +162,9 @@ class OverflowRow(QWidget):
         more = self.more.sizeHint().width() + self._spacing
         return QSize(self._needed_width(always) + more, self.sizeHint().height())
 
-    def _needed_width(self, items: Iterable[RowItem], *without_room: RowItem) -> int:
+    def _needed_width(
+        self, items: Iterable[OverflowRowItem], *without_room: OverflowRowItem
+    ) -> int:
         widths = [0 if item in without_room else item.width for item in items]
         spaces = self._spacing * max(0, len(widths) - 1)
         return self._margins[0] + self._margins[2] + spaces + sum(widths)
@@ -172,19 +174,19 @@ class OverflowRow(QWidget):
             for item in self._row_items:
                 item.is_measured = False
         if event.type() is QEvent.Type.LayoutRequest:  # the size of a control changed
-            self.fit()
+            self.fit_items()
             self.updateGeometry()
         return super().event(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.fit()
+        self.fit_items()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self.fit()
+        self.fit_items()
 
-    def fit(self) -> None:
+    def fit_items(self) -> None:
         """Place the controls that fit and hide the rest; called when a size changes."""
         self._measure_items()
         fitting = self._fitting_items()
@@ -204,13 +206,13 @@ class OverflowRow(QWidget):
             hint = self.more.sizeHint()
             self._place_widget(self.more, left, hint.width(), hint.height())
 
-    def _fitting_items(self) -> list[RowItem]:
+    def _fitting_items(self) -> list[OverflowRowItem]:
         fitting = [item for item in self._row_items if item.is_wanted]
         if self._needed_width(fitting) <= self.width():
             return fitting
         room = self.width() - self.more.sizeHint().width() - self._spacing
         last_first = [item for item in reversed(fitting) if item.fill or item.is_stretched]
-        stretched: list[RowItem] = []
+        stretched: list[OverflowRowItem] = []
         for item in sorted(last_first, key=lambda item: -item.rank):
             if self._needed_width(fitting, *stretched) <= room:
                 break
@@ -240,17 +242,17 @@ class OverflowRow(QWidget):
                 item.fill(menu)
 
 
-def button_entry(button: QAbstractButton) -> Callable[[QMenu], object]:
+def button_entry_adder(button: QAbstractButton) -> Callable[[QMenu], object]:
     """Return a function that adds a menu entry for a button, with its accessible name."""
-    return partial(_add_button, button)
+    return partial(_add_button_entry, button)
 
 
-def combo_box_entry(box: QComboBox) -> Callable[[QMenu], object]:
+def combo_box_entry_adder(box: QComboBox) -> Callable[[QMenu], object]:
     """Return a function that adds a submenu for a combo box, with its accessible name."""
-    return partial(_add_combo_box, box)
+    return partial(_add_combo_box_menu, box)
 
 
-def _add_button(button: QAbstractButton, menu: QMenu) -> None:
+def _add_button_entry(button: QAbstractButton, menu: QMenu) -> None:
     entry = menu.addAction(button.icon(), button.accessibleName())
     entry.setCheckable(button.isCheckable())
     entry.setChecked(button.isChecked())
@@ -258,7 +260,7 @@ def _add_button(button: QAbstractButton, menu: QMenu) -> None:
     entry.triggered.connect(button.click)
 
 
-def _add_combo_box(box: QComboBox, menu: QMenu) -> None:
+def _add_combo_box_menu(box: QComboBox, menu: QMenu) -> None:
     submenu = menu.addMenu(box.accessibleName())
     group = QActionGroup(submenu)
     for at in range(box.count()):

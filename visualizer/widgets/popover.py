@@ -55,7 +55,7 @@ class Popover(QFrame):
         content.installEventFilter(self)
         column_layout(self, (0, 0, 0, 0), spacing=0).addWidget(self.scroll_area)
         button.setCheckable(True)
-        button.toggled.connect(self._toggle)
+        button.toggled.connect(self._set_open)
         self.hide()
 
     def set_fallback_anchor(self, widget: QWidget) -> None:
@@ -67,14 +67,14 @@ class Popover(QFrame):
         self._button.setChecked(True)
         self.scroll_area.ensureWidgetVisible(widget)
 
-    def _toggle(self, is_open: bool) -> None:
+    def _set_open(self, is_open: bool) -> None:
         if not is_open:
             self._return_focus()
             self.hide()
             return
         window = self._button.window()
         if self.parent() is not window:
-            self._join_window(window)
+            self._attach_to_window(window)
         self.setAccessibleName(self._button.accessibleName())
         self._move_below_button()
         self.show()
@@ -85,14 +85,14 @@ class Popover(QFrame):
         if stops:
             stops[0].setFocus(Qt.FocusReason.PopupFocusReason)
 
-    def _join_window(self, window: QWidget) -> None:
+    def _attach_to_window(self, window: QWidget) -> None:
         """Become a child of the window, after the button in the tab order."""
         self.setParent(window)
         for before, after in pairwise([self._button, *self._tab_stops(is_any=True)]):
             QWidget.setTabOrder(before, after)
         self._button.installEventFilter(self)
         window.installEventFilter(self)
-        QApplication.instance().focusChanged.connect(self._follow_focus)  # type: ignore[union-attr]
+        QApplication.instance().focusChanged.connect(self._close_on_focus_loss)  # type: ignore[union-attr]
 
     def _tab_stops(self, *, is_any: bool = False) -> list[QWidget]:
         return [
@@ -124,7 +124,7 @@ class Popover(QFrame):
         if focused is not None and self.isAncestorOf(focused):
             self._button.setFocus(Qt.FocusReason.PopupFocusReason)
 
-    def _follow_focus(self, old: QWidget | None, new: QWidget | None) -> None:
+    def _close_on_focus_loss(self, old: QWidget | None, new: QWidget | None) -> None:
         """Close when the focus moves elsewhere in the window; lists of combo boxes do not count."""
         if new is None or not self.isVisible() or new.window() is not self.window():
             return

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 from visualizer.attention.settings import CONTROL_RANGES, Setting, SettingKind
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel, ProblemLabel, plain_tooltip
+from visualizer.widgets.labels import ErrorLabel, PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from visualizer.widgets.theme import Theme
 
 
-def combo_box(name: str, choices: Iterable[tuple[object, str]]) -> QComboBox:
+def create_combo_box(name: str, choices: Iterable[tuple[object, str]]) -> QComboBox:
     """Create a combo box from values and their texts."""
     box = QComboBox()
     for value, words in choices:
@@ -101,7 +101,7 @@ class WheelIgnoringSlider(QSlider):
         event.ignore()
 
 
-class ChoiceControl(SettingControl):
+class ComboBoxControl(SettingControl):
     """Combo box for a choice from several values."""
 
     def __init__(self, setting: Setting) -> None:
@@ -129,25 +129,25 @@ class SpinBoxControl(SettingControl):
     def add_spin_box(self, box: QSpinBox | QDoubleSpinBox, part: str, stretch: int = 0) -> None:
         """Add the spin box."""
         install_input_filters(box)
-        box.valueChanged.connect(self._type)
+        box.valueChanged.connect(self._emit_typed_value)
         box.editingFinished.connect(self.settled)
         self.add_control(box, part, stretch)
 
     def show_value(self, value: Any) -> None:
         set_number(self.box, value)
 
-    def _type(self, value: float) -> None:
+    def _emit_typed_value(self, value: float) -> None:
         self.emit_value(round(value, 3), True)
 
 
-class CountControl(SpinBoxControl):
+class IntegerSliderControl(SpinBoxControl):
     """Slider and spin box for an integer."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.slider, self.box = WheelIgnoringSlider(), QSpinBox()
         self.slider.setRange(1, int(setting.top))
-        self.slider.actionTriggered.connect(self._emit_slider)
+        self.slider.actionTriggered.connect(self._emit_slider_value)
         self.slider.sliderReleased.connect(self.settled)
         low, high = CONTROL_RANGES[SettingKind.COUNT]
         self.box.setRange(int(low), int(high))
@@ -160,11 +160,11 @@ class CountControl(SpinBoxControl):
         self.slider.setValue(value)
         super().show_value(value)
 
-    def _emit_slider(self, action: int) -> None:
+    def _emit_slider_value(self, action: int) -> None:
         self.emit_value(self.slider.sliderPosition(), self.slider.isSliderDown())
 
 
-class DecimalSpinBox(QDoubleSpinBox):
+class TrimmedDoubleSpinBox(QDoubleSpinBox):
     """Spin box that shows up to three decimal places, without trailing zeros."""
 
     def __init__(self) -> None:
@@ -175,15 +175,15 @@ class DecimalSpinBox(QDoubleSpinBox):
         return f"{value:g}"
 
 
-class RateControl(SpinBoxControl):
+class FractionSliderControl(SpinBoxControl):
     """Slider and spin box for a fraction; entering an invalid value causes an error message."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self.slider, self.box = WheelIgnoringSlider(), DecimalSpinBox()
+        self.slider, self.box = WheelIgnoringSlider(), TrimmedDoubleSpinBox()
         self.slider.setRange(0, round(setting.top * STEPS_PER_UNIT))
         self.slider.setPageStep(STEPS_PER_UNIT // 10)
-        self.slider.actionTriggered.connect(self._emit_slider)
+        self.slider.actionTriggered.connect(self._emit_slider_value)
         self.slider.sliderReleased.connect(self.settled)
         self.box.setRange(*CONTROL_RANGES[SettingKind.RATE])
         self.box.setSingleStep(0.05)
@@ -195,34 +195,34 @@ class RateControl(SpinBoxControl):
         self.slider.setValue(round(value * STEPS_PER_UNIT))
         super().show_value(value)
 
-    def _emit_slider(self, action: int) -> None:
+    def _emit_slider_value(self, action: int) -> None:
         self.emit_value(self.slider.sliderPosition() / STEPS_PER_UNIT, self.slider.isSliderDown())
 
 
-class NumberControl(SpinBoxControl):
+class RealNumberControl(SpinBoxControl):
     """Spin box for a real number."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self.box = DecimalSpinBox()
+        self.box = TrimmedDoubleSpinBox()
         self.box.setRange(*CONTROL_RANGES[SettingKind.NUMBER])
         self.box.setSingleStep(0.1)
         self.add_spin_box(self.box, "Decimal", 1)
 
 
-class SwitchControl(SettingControl):
+class CheckBoxControl(SettingControl):
     """Checkbox for a setting that is on or off."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.box = QCheckBox(setting.label)
-        self.box.clicked.connect(self._emit_click)
+        self.box.clicked.connect(self._emit_checked)
         self.add_control(self.box, "QCheckBox", 1)
 
     def show_value(self, value: Any) -> None:
         self.box.setChecked(value)
 
-    def _emit_click(self, is_on: bool) -> None:
+    def _emit_checked(self, is_on: bool) -> None:
         self.emit_value(is_on, is_seen=True)
 
 
@@ -255,11 +255,11 @@ def set_number(box: QSpinBox | QDoubleSpinBox, value: Any) -> None:
 
 
 CONTROL_TYPES: dict[SettingKind, type[SettingControl]] = {
-    SettingKind.CHOICE: ChoiceControl,
-    SettingKind.COUNT: CountControl,
-    SettingKind.RATE: RateControl,
-    SettingKind.NUMBER: NumberControl,
-    SettingKind.SWITCH: SwitchControl,
+    SettingKind.CHOICE: ComboBoxControl,
+    SettingKind.COUNT: IntegerSliderControl,
+    SettingKind.RATE: FractionSliderControl,
+    SettingKind.NUMBER: RealNumberControl,
+    SettingKind.SWITCH: CheckBoxControl,
     SettingKind.SEED: SeedControl,
 }
 
@@ -277,13 +277,13 @@ class SettingRow(QWidget):
         self.setting = setting = control.setting
         column = column_layout(self, (0, 0, 0, 0), spacing=2)
         if setting.kind is not SettingKind.SWITCH:
-            label = PlainLabel(setting.label)
+            label = PlainTextLabel(setting.label)
             label.setProperty("role", "quiet")
             column.addWidget(label)
         control.setToolTip(plain_tooltip(setting.help))
         column.addWidget(control)
-        self.problem = ProblemLabel()
-        self.problem.linkActivated.connect(self._emit_remedied)
+        self.problem = ErrorLabel()
+        self.problem.linkActivated.connect(self._emit_remedy_request)
         column.addWidget(self.problem)
 
     def show_setting(self, shown: SettingState) -> None:
@@ -295,5 +295,5 @@ class SettingRow(QWidget):
         for part in self.control.findChildren(QWidget, options=_DIRECT):
             part.setAccessibleDescription(description)
 
-    def _emit_remedied(self) -> None:
+    def _emit_remedy_request(self) -> None:
         self.remedyRequested.emit(self.setting.name)

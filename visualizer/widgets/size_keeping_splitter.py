@@ -34,11 +34,11 @@ class SizeKeepingSplitter(QSplitter):
         self.splitterMoved.connect(self._store_sizes)
 
     @property
-    def wanted_sizes(self) -> list[int]:
+    def requested_sizes(self) -> list[int]:
         """The requested sizes of all widgets, including hidden widgets."""
         return list(self._wanted)
 
-    def set_wanted_sizes(self, sizes: Sequence[int]) -> None:
+    def set_requested_sizes(self, sizes: Sequence[int]) -> None:
         """Set the sizes of all widgets."""
         self._wanted = list(sizes)
         self._apply_sizes()
@@ -47,15 +47,15 @@ class SizeKeepingSplitter(QSplitter):
         """Store the sizes of the widgets on both sides of a dragged handle."""
         sizes = self.sizes()
         for at in (handle - 1, handle):
-            if self._is_seen(at) and at != self._stretching:
+            if self._is_widget_shown(at) and at != self._stretching:
                 self._wanted[at] = sizes[at]
 
-    def _is_seen(self, at: int) -> bool:
+    def _is_widget_shown(self, at: int) -> bool:
         part = self.widget(at)
         return part is not None and not part.isHidden()
 
     def _apply_sizes(self) -> None:
-        seen = [at for at in range(self.count()) if self._is_seen(at)]
+        seen = [at for at in range(self.count()) if self._is_widget_shown(at)]
         across = self.orientation() is Qt.Orientation.Horizontal
         room = self.width() if across else self.height()
         others = [at for at in seen if at != self._stretching]

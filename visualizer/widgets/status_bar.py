@@ -48,9 +48,9 @@ class ProgressLine(QWidget):
         self._share, self._description = 1.0, WORKING
         set_accessible_value(self, READY)
         self._delay = QTimer(self, singleShot=True, interval=PROGRESS_DELAY_MS)
-        self._delay.timeout.connect(self._show_working)
+        self._delay.timeout.connect(self._show_delayed_progress)
 
-    def show_working(
+    def set_progress(
         self, is_working: bool, theme: Theme, share: float = 1.0, description: str = WORKING
     ) -> None:
         """Set whether a computation is in progress.
@@ -73,7 +73,7 @@ class ProgressLine(QWidget):
             set_accessible_value(self, READY)
         self.update()
 
-    def _show_working(self) -> None:
+    def _show_delayed_progress(self) -> None:
         self.is_progress_visible = True
         set_accessible_value(self, self._description)
         self.update()

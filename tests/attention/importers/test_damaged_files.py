@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from tests.support.tensor_files import WRITERS, attention
-from visualizer.attention.importers.readers import read_tensor_file
+from visualizer.attention.importers.tensor_file_reader import read_tensor_file
 from visualizer.attention.modules import MultiHeadAttention
 from visualizer.attention.spec import AttentionSpec
 from visualizer.errors import InputError
@@ -275,4 +275,4 @@ def test_numbers_that_are_none_are_read(tmp_path: Path) -> None:
     array = np.full((2, 3), np.nan, np.float32)
     np.save(tmp_path / "a.npy", array)
     found, _ = read_tensor_file(tmp_path / "a.npy", AttentionSpec())
-    np.testing.assert_array_equal(found.array()[0, 0], array)  # type: ignore[union-attr]
+    np.testing.assert_array_equal(found.to_array()[0, 0], array)  # type: ignore[union-attr]

@@ -20,7 +20,7 @@ from tests.support.tensor_files import WRITERS, attention
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.captured_run import create_captured_run
 from visualizer.attention.importers.numpy_files import ALLOWED_UNPACKED_BYTES, MAX_COMPRESSION_RATIO
-from visualizer.attention.importers.readers import read_tensor_file
+from visualizer.attention.importers.tensor_file_reader import read_tensor_file
 from visualizer.attention.spec import AttentionSpec, Dtype
 from visualizer.errors import InputError
 
@@ -60,16 +60,16 @@ def test_any_shape_is_read_cell_by_cell(
 ) -> None:
     array = attention(shape, seed)
     captured = opened(WRITERS[kind](tmp_path, array))
-    assert captured.array().shape == (1,) * (4 - len(shape)) + shape
-    np.testing.assert_array_equal(captured.array().ravel(), array.ravel())
+    assert captured.to_array().shape == (1,) * (4 - len(shape)) + shape
+    np.testing.assert_array_equal(captured.to_array().ravel(), array.ravel())
 
 
 @pytest.mark.parametrize("kind", WRITERS)
 def test_a_batch_of_one_is_left_out(kind: str, tmp_path: Path) -> None:
     array = attention((3, 1, 2, 4, 5))
-    np.testing.assert_array_equal(opened(WRITERS[kind](tmp_path, array)).array(), array[:, 0])
+    np.testing.assert_array_equal(opened(WRITERS[kind](tmp_path, array)).to_array(), array[:, 0])
     array = attention((1, 3, 2, 4, 5))
-    np.testing.assert_array_equal(opened(WRITERS[kind](tmp_path, array)).array(), array[0])
+    np.testing.assert_array_equal(opened(WRITERS[kind](tmp_path, array)).to_array(), array[0])
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_any_type_of_number_is_read(dtype: str, held: Dtype, tmp_path: Path) -> 
     np.save(tmp_path / "a.npy", array)
     captured = opened(tmp_path / "a.npy")
     assert captured.dtype is held
-    np.testing.assert_array_equal(captured.array()[0], array.astype(held.value))
+    np.testing.assert_array_equal(captured.to_array()[0], array.astype(held.value))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float8_e4m3fn])
@@ -99,13 +99,13 @@ def test_small_types_of_torch_are_read(dtype: torch.dtype, suffix: str, tmp_path
     tensor = torch.from_numpy(attention((2, 3, 4))).to(dtype)
     path = tmp_path / f"a.{suffix}"
     (torch.save if suffix == "pt" else save_tensors)({"attention": tensor}, path)
-    np.testing.assert_array_equal(opened(path).array()[0], tensor.float().numpy())
+    np.testing.assert_array_equal(opened(path).to_array()[0], tensor.float().numpy())
 
 
 def test_columns_first_is_read_in_its_order(tmp_path: Path) -> None:
     array = np.asfortranarray(attention((2, 3, 4, 5)))
     np.save(tmp_path / "a.npy", array)
-    np.testing.assert_array_equal(opened(tmp_path / "a.npy").array(), array)
+    np.testing.assert_array_equal(opened(tmp_path / "a.npy").to_array(), array)
 
 
 # ----------------------------------------------------------------------------------- several arrays
@@ -114,7 +114,7 @@ def test_columns_first_is_read_in_its_order(tmp_path: Path) -> None:
 def test_a_tuple_as_hugging_face_gives_it_is_layers(tmp_path: Path) -> None:
     layers = [attention((1, 2, 4, 4), seed) for seed in range(12)]
     torch.save(tuple(torch.from_numpy(layer) for layer in layers), tmp_path / "a.pt")
-    np.testing.assert_array_equal(opened(tmp_path / "a.pt").array(), np.concatenate(layers))
+    np.testing.assert_array_equal(opened(tmp_path / "a.pt").to_array(), np.concatenate(layers))
 
 
 @pytest.mark.parametrize("suffix", ["npz", "safetensors"])
@@ -126,20 +126,20 @@ def test_layers_are_in_the_order_of_their_numbers(suffix: str, tmp_path: Path) -
         np.savez(path, **shuffled)  # type: ignore[arg-type]
     else:
         save_file(shuffled, path)
-    np.testing.assert_array_equal(opened(path).array(), np.stack(list(layers.values())))
+    np.testing.assert_array_equal(opened(path).to_array(), np.stack(list(layers.values())))
 
 
 def test_matrices_that_are_called_heads_are_heads(tmp_path: Path) -> None:
     heads: dict[str, Any] = {f"attn_head_{number}": attention((3, 5), number) for number in (1, 2)}
     np.savez(tmp_path / "a.npz", **heads)
-    array = opened(tmp_path / "a.npz").array()
+    array = opened(tmp_path / "a.npz").to_array()
     np.testing.assert_array_equal(array, np.stack(list(heads.values()))[None])
 
 
 def test_what_is_called_attention_comes_before_what_is_not(tmp_path: Path) -> None:
     weights = attention((2, 3, 3))
     np.savez(tmp_path / "a.npz", input=np.ones((3, 4)), scores=np.ones((2, 3, 3)), weights=weights)
-    np.testing.assert_array_equal(opened(tmp_path / "a.npz").array()[0], weights)
+    np.testing.assert_array_equal(opened(tmp_path / "a.npz").to_array()[0], weights)
 
 
 def test_what_does_not_fit_together_is_listed(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_a_small_archive_may_be_packed_as_tightly_as_it_likes(tmp_path: Path) ->
     np.savez_compressed(tmp_path / "a.npz", array)
     assert array.nbytes > MAX_COMPRESSION_RATIO * (tmp_path / "a.npz").stat().st_size
     assert array.nbytes < ALLOWED_UNPACKED_BYTES
-    np.testing.assert_array_equal(opened(tmp_path / "a.npz").array()[0], array)
+    np.testing.assert_array_equal(opened(tmp_path / "a.npz").to_array()[0], array)
 
 
 def test_tokens_that_do_not_fit_are_left_out_and_said_to_be(tmp_path: Path) -> None:
@@ -281,13 +281,13 @@ def test_queries_are_the_last_tokens_of_one_text(tmp_path: Path) -> None:
     assert captured.is_continuation
     run = create_captured_run(captured)
     assert (run.texts, run.key_tokens) == ((WORDS[-1:],), WORDS)
-    measures = run.trace.head_measures("weights", run.compared_texts)
+    measures = run.trace.head_measures("weights", run.key_texts)
     np.testing.assert_allclose(measures.distance, 1, rtol=1e-6)  # (2 + 1 + 0) / 3
     np.testing.assert_allclose(measures.previous, 1 / 3, rtol=1e-6)
     np.savez(tmp_path / "other.npz", attention=array, key_tokens=np.array(WORDS))
     other = create_captured_run(opened(tmp_path / "other.npz"))
-    assert (other.texts, other.compared_texts) == ((("1",),), ())
-    assert np.isnan(other.trace.head_measures("weights", other.compared_texts).distance).all()
+    assert (other.texts, other.key_texts) == ((("1",),), ())
+    assert np.isnan(other.trace.head_measures("weights", other.key_texts).distance).all()
 
 
 def test_without_tokens_it_is_said_how_a_single_query_is_numbered(tmp_path: Path) -> None:

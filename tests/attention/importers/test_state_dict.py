@@ -12,7 +12,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from visualizer.attention.attend import attend
-from visualizer.attention.importers.readers import read_tensor_file
+from visualizer.attention.importers.tensor_file_reader import read_tensor_file
 from visualizer.attention.masks import allowed
 from visualizer.attention.mechanisms import Mechanism, apply_mechanism
 from visualizer.attention.modules import (
@@ -23,7 +23,13 @@ from visualizer.attention.modules import (
     SelfAttentionV2,
 )
 from visualizer.attention.parameter_init import initialize_parameters
-from visualizer.attention.spec import Activation, AttentionSpec, BlockKind, Dtype, MaskKind
+from visualizer.attention.spec import (
+    Activation,
+    AttentionSpec,
+    Dtype,
+    MaskKind,
+    TransformerBlockKind,
+)
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -209,7 +215,7 @@ def test_a_block_is_known_by_its_layers(tmp_path: Path) -> None:
         assert torch.equal(computed(spec, x), expected)
     del state["ln2.bias"]  # which is then not a block
     save_file(state, tmp_path / "b.safetensors")
-    assert opened(tmp_path / "b.safetensors", base)[0].block is BlockKind.NONE
+    assert opened(tmp_path / "b.safetensors", base)[0].block is TransformerBlockKind.NONE
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (0, 4), (5, 3)])
@@ -298,7 +304,7 @@ def test_numbers_of_twice_the_digits_are_computed_with_all_of_them(
     spec, _ = opened(tmp_path / "a.pt")
     assert spec.dtype is dtype
     assert opened(tmp_path / "a.pt", AttentionSpec(dtype=Dtype.FLOAT64))[0].dtype is Dtype.FLOAT64
-    taken = dict(spec.own_weights)["W_query"].array()
+    taken = dict(spec.own_weights)["W_query"].to_array()
     np.testing.assert_array_equal(taken, module.state_dict()["W_query.weight"].numpy().T)
 
 
@@ -311,7 +317,7 @@ def test_of_a_whole_model_the_first_module_is_taken(tmp_path: Path) -> None:
     torch.save({**blocks, "tok_emb.weight": torch.ones(9, 3)}, tmp_path / "a.pt")
     spec, notice = opened(tmp_path / "a.pt")
     expected = blocks["trf_blocks.2.att.W_query.weight"].numpy().T
-    np.testing.assert_array_equal(dict(spec.own_weights)["W_query"].array(), expected)
+    np.testing.assert_array_equal(dict(spec.own_weights)["W_query"].to_array(), expected)
     assert "The file contains 2 modules; this is the first: trf_blocks.2.att." in notice
 
 
@@ -326,7 +332,7 @@ def test_what_an_optimiser_remembers_is_no_module(tmp_path: Path) -> None:
     save_file(whole, tmp_path / "checkpoint.safetensors")
     spec, notice = opened(tmp_path / "checkpoint.safetensors")
     assert "modules" not in notice
-    found = dict(spec.own_weights)["W_query"].array()
+    found = dict(spec.own_weights)["W_query"].to_array()
     np.testing.assert_array_equal(found, weights["W_query.weight"].T)
 
 

@@ -28,7 +28,7 @@ def test_a_table_has_its_queries_before_and_its_keys_above(layer: int, head: int
     assert header == ["query", *HARMLESS]
     assert tuple(row[0] for row in rows) == QUERIES
     numbers = np.array([row[1:] for row in rows]).astype(np.float32)
-    np.testing.assert_array_equal(numbers, elsewhere().array()[layer, head])
+    np.testing.assert_array_equal(numbers, elsewhere().to_array()[layer, head])
 
 
 def test_a_line_per_number_says_which_layer() -> None:
@@ -43,7 +43,7 @@ def test_a_line_per_number_says_which_layer() -> None:
         layer, head, row, column = (
             int(line[name]) - 1 for name in ("layer", "head", "row", "column")
         )
-        assert np.float32(line["value"]) == elsewhere().array()[layer, head, row, column]
+        assert np.float32(line["value"]) == elsewhere().to_array()[layer, head, row, column]
         assert line["row token"] == QUERIES[row]
         assert line["column token"] == HARMLESS[column]
 
@@ -75,7 +75,7 @@ def test_a_table_in_markdown_names_the_file_and_the_layer() -> None:
     assert header.startswith("| query ↓ key → | The | cat | \\<b\\>sat | =1+1 |")
     assert rule.count("---") == 6
     written = [[float(cell) for cell in row.strip("| ").split(" | ")[1:]] for row in rows]
-    np.testing.assert_allclose(written, elsewhere().array()[1, 1], atol=5e-5)
+    np.testing.assert_allclose(written, elsewhere().to_array()[1, 1], atol=5e-5)
 
 
 def test_json_has_no_spec_and_the_tokens_of_keys() -> None:
@@ -88,7 +88,7 @@ def test_json_has_no_spec_and_the_tokens_of_keys() -> None:
     (stage,) = read["stages"]
     assert stage["dims"] == ["layer", "head", "query", "key"]
     assert stage["shape"] == [2, 2, 3, 5]
-    np.testing.assert_array_equal(np.float32(stage["values"]), elsewhere().array())
+    np.testing.assert_array_equal(np.float32(stage["values"]), elsewhere().to_array())
 
 
 def test_one_layer_is_a_matrix_per_head() -> None:
@@ -110,5 +110,5 @@ def test_stages_without_finite_values_are_written_unchanged() -> None:
         "Weights, head 2, layer 1",
         "Weights, mean of the heads, layer 1",
     ]
-    assert {sheet.name(run) for sheet in sheets} == {"weights"}
-    np.testing.assert_allclose(sheets[2].read(run), elsewhere().array()[0].mean(0), rtol=1e-6)
+    assert {sheet.qualified_name(run) for sheet in sheets} == {"weights"}
+    np.testing.assert_allclose(sheets[2].read(run), elsewhere().to_array()[0].mean(0), rtol=1e-6)

@@ -24,14 +24,14 @@ from visualizer.errors import InputError
 from visualizer.export.data import exported_matrices
 from visualizer.export.data.data_preview import (
     OMITTED_MATRICES_NOTICE,
+    create_preview_text,
     describe_file_size,
-    preview_text,
 )
 from visualizer.export.export_settings import ExportSettings
 from visualizer.export.figure_settings import FigureSettings
-from visualizer.export.writers import export_into
+from visualizer.export.writers import export_to_stream
 from visualizer.file_opening import restore_document
-from visualizer.progress import no_progress
+from visualizer.progress import ignore_progress
 from visualizer.session.cell_address import Cell
 from visualizer.session.token_selection import TokenSelection
 from visualizer.session.view import View
@@ -73,7 +73,7 @@ def seen(**fields: Any) -> ExportSnapshot:
 
 def written(snapshot: ExportSnapshot, suffix: str) -> bytes:
     file = io.BytesIO()
-    export_into(file, suffix, snapshot, FigureSettings())
+    export_to_stream(file, suffix, snapshot, FigureSettings())
     return file.getvalue()
 
 
@@ -131,13 +131,13 @@ def test_too_much_is_rejected_with_what_fits(suffix: str, monkeypatch: pytest.Mo
 def test_previews_and_sizes_read_few_rows(suffix: str) -> None:
     settings = ExportSettings(suffix)
     one = seen(stages=frozenset({"weights", "context", "queries"}), heads=None)
-    assert preview_text(one, settings, no_progress)
+    assert create_preview_text(one, settings, ignore_progress)
     assert "About" in describe_file_size(one, settings)
 
 
 def test_a_preview_reads_the_rows_that_it_shows(read_rows: list[int]) -> None:
     one = seen()
-    assert preview_text(one, ExportSettings(".csv"), no_progress).count("\n") == 40
+    assert create_preview_text(one, ExportSettings(".csv"), ignore_progress).count("\n") == 40
     assert sum(read_rows) <= FEW_ROWS
 
 

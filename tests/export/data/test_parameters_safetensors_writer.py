@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from tests.support import book_modules
 from tests.support.small_runs import a_run
 from visualizer.attention import modules
-from visualizer.attention.importers.readers import read_tensor_file
+from visualizer.attention.importers.tensor_file_reader import read_tensor_file
 from visualizer.attention.mechanisms import Mechanism, apply_mechanism
 from visualizer.attention.spec import (
     AttentionSpec,
@@ -81,7 +81,7 @@ MODULES: dict[str, tuple[dict[str, Any], Callable[[Modules], nn.Module]]] = {
         lambda of: of.MultiHeadAttention(3, 4, TOKENS, 0.0, 2, True),
     ),
 }
-ODD = BooleanMatrix.of(np.array([[1, 1, 0, 0, 1, 1], *np.eye(6)[1:]], dtype=bool))
+ODD = BooleanMatrix.from_array(np.array([[1, 1, 0, 0, 1, 1], *np.eye(6)[1:]], dtype=bool))
 MASKS: dict[str, dict[str, Any]] = {
     "as it is": {},
     "window": {"mask": MaskKind.WINDOW, "window": 2},

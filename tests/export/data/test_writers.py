@@ -47,7 +47,7 @@ from visualizer.export.data.exported_matrices import ExportMatrix, shown_matrice
 from visualizer.format import format_number
 from visualizer.progress import REPORT_INTERVAL
 from visualizer.session.cell_address import Cell
-from visualizer.session.computation_caption import describe_number_origin
+from visualizer.session.computation_caption import describe_value_origin
 from visualizer.session.view import View
 from visualizer.version import __version__
 
@@ -111,7 +111,7 @@ def test_the_displayed_content_is_written(view: View) -> None:
     ]
     for sheet, heatmap in zip(sheets, heatmaps, strict=True):
         np.testing.assert_array_equal(sheet.read(run), heatmap.values)
-        assert sheet.labels(run) == (heatmap.rows.labels, heatmap.columns.labels)
+        assert sheet.row_and_column_labels(run) == (heatmap.rows.labels, heatmap.columns.labels)
 
 
 def test_a_stage_that_is_drawn_pooled_is_written_whole() -> None:
@@ -158,7 +158,7 @@ def test_a_table_of_commas_has_the_very_numbers(stage: str, dtype: Dtype) -> Non
 
 
 def test_numbers_have_no_more_digits_than_they_need() -> None:
-    own = NumberMatrix.of(np.array([[0.1, 1e-7, -3.0]] * 2))
+    own = NumberMatrix.from_array(np.array([[0.1, 1e-7, -3.0]] * 2))
     run = of_tokens(["a", "b"], own_input=own)
     assert table(as_csv(run, ExportMatrix("input")))[1] == ["a", "0.1", "1e-07", "-3.0"]
 
@@ -174,7 +174,7 @@ def test_any_number_reads_back_from_at_most_nine_digits(numbers: list[float]) ->
 
 
 def test_a_table_of_commas_says_its_encoding() -> None:
-    run = of_tokens(["猫", "é"], own_input=NumberMatrix.of(np.eye(2, 3)))
+    run = of_tokens(["猫", "é"], own_input=NumberMatrix.from_array(np.eye(2, 3)))
     file = io.BytesIO()
     write_csv(run, [ExportMatrix("input")], file)
     content = file.getvalue()
@@ -183,7 +183,7 @@ def test_a_table_of_commas_says_its_encoding() -> None:
 
 
 def test_nan_and_infinity_are_written_as_other_programs_read_them() -> None:
-    large = NumberMatrix.of(np.full((2, 3), 1e20))
+    large = NumberMatrix.from_array(np.full((2, 3), 1e20))
     run = of_tokens(["a", "b"], own_input=large, normalisation=NormalisationKind.NAIVE_SOFTMAX)
     assert not np.isfinite(run.trace.read("scores", (0,))).all()
     scores = [row[1:] for row in table(as_csv(run, ExportMatrix("scores", 0)))[1:]]
@@ -206,7 +206,7 @@ def test_several_tables_are_a_line_per_number() -> None:
     ]
     expected = []
     for sheet in sheets:
-        rows, columns = sheet.labels(run)
+        rows, columns = sheet.row_and_column_labels(run)
         values = sheet.read(run)
         for (row, column), value in np.ndenumerate(values):
             whose = "max" if sheet.fold else "" if sheet.head is None else str(sheet.head + 1)
@@ -232,7 +232,9 @@ def test_a_lens_is_named_next_to_the_stage() -> None:
 def test_any_tokens_are_read_back_from_commas(tokens: list[str]) -> None:
     run = of_tokens(tokens)
     sheet = ExportMatrix("weights", 0)
-    rows, columns = (list(map(escape_formula, labels)) for labels in sheet.labels(run))
+    rows, columns = (
+        list(map(escape_formula, labels)) for labels in sheet.row_and_column_labels(run)
+    )
     header, *lines = table(as_csv(run, sheet))
     assert header[1:] == columns
     assert [line[0] for line in lines] == rows
@@ -281,7 +283,7 @@ def cells(line: str) -> list[str]:
 def test_a_table_of_markdown_has_the_windows_numbers(stage: str) -> None:
     run = a_run()
     title, empty, header, rule, *rows = as_markdown(run, ExportMatrix(stage, 0)).splitlines()
-    assert title == f"**{run.trace.stage(stage).title}, head 1** · {describe_number_origin(run)}"
+    assert title == f"**{run.trace.stage(stage).title}, head 1** · {describe_value_origin(run)}"
     assert empty == ""
     assert set(rule) == set("| -:")
     values = run.trace.read(stage, (0,)).tolist()
@@ -305,7 +307,7 @@ def test_any_tokens_are_read_back_from_markdown(tokens: list[str]) -> None:
     run = of_tokens(tokens)
     sheet = ExportMatrix("weights", 0)
     _, _, header, _, *rows = as_markdown(run, sheet).removesuffix("\n").split("\n")
-    row_labels, column_labels = sheet.labels(run)
+    row_labels, column_labels = sheet.row_and_column_labels(run)
     assert cells(header)[1:] == [label.strip(" ") for label in column_labels]
     assert [cells(row)[0] for row in rows] == [label.strip(" ") for label in row_labels]
     assert "<" not in as_markdown(run, sheet).replace("\\<", "")
@@ -340,14 +342,14 @@ def test_json_describes_itself() -> None:
     run = a_run("one two", "three four")
     read = as_json(run)
     assert (read["program"], read["version"]) == ("Attention Visualizer", __version__)
-    assert read["caption"] == describe_number_origin(run)
+    assert read["caption"] == describe_value_origin(run)
     assert read["texts"] == [["one", "two"], ["three", "four"]]
     assert read["stages"][0]["dims"][0] == "text"
     assert read["spec"] == spec_to_json(run.trace.spec)
 
 
 def test_nan_and_infinity_are_strings_in_json() -> None:
-    large = NumberMatrix.of(np.full((2, 3), 1e20))
+    large = NumberMatrix.from_array(np.full((2, 3), 1e20))
     run = of_tokens(["a", "b"], own_input=large, normalisation=NormalisationKind.NAIVE_SOFTMAX)
     stages = {stage["name"]: stage["values"] for stage in as_json(run)["stages"]}
     assert stages["masked"][0][0][1] == "-Infinity"
@@ -362,8 +364,8 @@ def test_the_spec_has_all_its_fields_as_plain_values() -> None:
     weights = np.arange(6).reshape(3, 2) / 3
     spec = AttentionSpec(
         mask=MaskKind.OWN,
-        own_mask=BooleanMatrix.of(cells),
-        own_weights=(("W_query", NumberMatrix.of(weights)),),
+        own_mask=BooleanMatrix.from_array(cells),
+        own_weights=(("W_query", NumberMatrix.from_array(weights)),),
         lengths=(1, 2),
     )
     read = json.loads(json.dumps(spec_to_json(spec), allow_nan=False))

@@ -28,21 +28,21 @@ from visualizer.attention import run as attention_run
 from visualizer.export import export_controller, formats, writers
 from visualizer.export.data import data_preview
 from visualizer.export.data.data_preview import MAX_LINE_CHARACTERS, MAX_PREVIEW_LINES
-from visualizer.export.dialog.film_options_widget import FilmRange
+from visualizer.export.dialog.film_options_widget import AnimationRange
 from visualizer.export.export_runner import CANCELLED_MESSAGE
 from visualizer.export.export_settings import ExportSettings, LengthUnit
 from visualizer.export.figure_settings import (
     FIGURE_PRESETS,
+    AnimationSettings,
     FigureExtent,
     FigureSettings,
     FigureTheme,
-    FilmSettings,
 )
 from visualizer.export.figures import rasterization
-from visualizer.export.figures.figure_page import figure_content, lay_out_page
+from visualizer.export.figures.figure_page import create_figure_content, lay_out_page
 from visualizer.export.writers import export_file
 from visualizer.session.cell_address import Cell
-from visualizer.session.computation_caption import describe_number_origin
+from visualizer.session.computation_caption import describe_value_origin
 from visualizer.session.timeline import PlaybackPosition, StepSize
 from visualizer.widgets import app_settings
 from visualizer.widgets.theme import DARK
@@ -131,7 +131,7 @@ def test_the_preview_is_the_page_that_is_written(hand: Hand) -> None:
     assert snapshot
     assert image is not None
     figure_settings = FIGURE_PRESETS["Paper page"]
-    size = lay_out_page(figure_content(snapshot, figure_settings), figure_settings).size
+    size = lay_out_page(create_figure_content(snapshot, figure_settings), figure_settings).size
     assert image.width() / image.height() == pytest.approx(size.width() / size.height(), rel=0.01)
 
 
@@ -213,7 +213,7 @@ def test_the_page_content(hand: Hand) -> None:
         carries_document=False,
     )
     seen(hand, dialog)
-    (panel,) = figure_content(snapshot, figure_settings).board.heatmaps
+    (panel,) = create_figure_content(snapshot, figure_settings).board.heatmaps
     assert (panel.stage, panel.head) == ("weights", 1)
 
 
@@ -234,7 +234,7 @@ def test_a_document_preview_describes_the_document(hand: Hand) -> None:
     assert seen(hand, dialog) is None
     assert dialog.pane.shown
     assert hand.window.workspace.snapshot
-    assert dialog.pane.shown.text.split("\n") == describe_number_origin(
+    assert dialog.pane.shown.text.split("\n") == describe_value_origin(
         hand.window.workspace.snapshot.run
     ).split(" · ")
     assert dialog.size_.text() == "Attention Visualizer document"
@@ -309,7 +309,7 @@ def test_hidden_options_have_no_effect(hand: Hand, monkeypatch: pytest.MonkeyPat
     assert asked == [FigureSettings(points=24)]
 
 
-def film(hand: Hand, figure_settings: FilmSettings) -> ExportDialog:
+def film(hand: Hand, figure_settings: AnimationSettings) -> ExportDialog:
     """Open the dialog with an animation format."""
     hand.window.controllers.export_controller.settings = ExportSettings(
         ".gif", FigureSettings(film=figure_settings)
@@ -317,7 +317,7 @@ def film(hand: Hand, figure_settings: FilmSettings) -> ExportDialog:
     return opened(hand)
 
 
-SHORT = FilmSettings((PlaybackPosition("weights"), "weights"), StepSize.CELL, 8, width=640)
+SHORT = AnimationSettings((PlaybackPosition("weights"), "weights"), StepSize.CELL, 8, width=640)
 
 
 @pytest.mark.slow
@@ -327,13 +327,13 @@ def test_an_animation_is_chosen_and_played_before_it_is_written(hand: Hand) -> N
     first = dialog.pane.shown
     assert first
     hand.until(lambda: dialog.pane.shown is not None and dialog.pane.shown.animation is not None)
-    choose(dialog, dialog.film.part, FilmRange.STAGES)
+    choose(dialog, dialog.film.part, AnimationRange.STAGES)
     choose(dialog, dialog.film.last, "context")
     choose(dialog, dialog.film.first, "weights")
     choose(dialog, dialog.film.grain, StepSize.CELL)
     choose(dialog, dialog.film.speed, 8.0)
     choose(dialog, dialog.film.width_, 640)
-    figure_settings = FilmSettings(
+    figure_settings = AnimationSettings(
         (PlaybackPosition("weights"), "context"), StepSize.CELL, 8, width=640
     )
     assert (
@@ -364,7 +364,7 @@ def test_a_frame_that_is_seen_is_the_one_that_is_written(hand: Hand) -> None:
     assert made
     assert made.animation
     assert made.image
-    whole = made.animation.picture(made.frame)
+    whole = made.animation.paint_frame(made.frame)
     shape = whole.width() / whole.height()
     assert made.image.width() / made.image.height() == pytest.approx(shape, rel=0.01)
     small = made.image.copy()
@@ -486,7 +486,7 @@ def test_a_table_is_of_the_panels_that_are_chosen(hand: Hand) -> None:
 
 
 def test_missing_weights_are_reported(hand: Hand) -> None:
-    hand.window.workspace.set("mechanism", "simplified")
+    hand.window.workspace.change_setting("mechanism", "simplified")
     dialog = opened(hand)
     choose(dialog, dialog.format, ".safetensors")
     hand.until(lambda: dialog.problem.text().startswith("This module has no trainable weights."))

@@ -11,14 +11,14 @@ from PySide6.QtTest import QTest
 
 from tests.support.small_runs import a_run
 from tests.support.window_input import PATIENCE_MS
-from visualizer.export.dialog.film_options_widget import FilmOptionsWidget, FilmRange
-from visualizer.export.figure_settings import FigureSettings, FilmSettings
-from visualizer.export.film_plan import LAST_FRAME_EXTRA_MS, plan_film
-from visualizer.export.films.film_writer import estimate_film
+from visualizer.export.dialog.film_options_widget import AnimationOptionsWidget, AnimationRange
+from visualizer.export.figure_settings import AnimationSettings, FigureSettings
+from visualizer.export.film_plan import LAST_FRAME_EXTRA_MS, plan_animation
+from visualizer.export.films.film_writer import estimate_animation
 from visualizer.format import format_size
 from visualizer.session.document import Document
 from visualizer.session.export_snapshot import ExportSnapshot
-from visualizer.session.timeline import STEP_MS, PlaybackPosition, Playhead, StepSize
+from visualizer.session.timeline import STEP_MS, PlaybackPosition, PlaybackState, StepSize
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
 SMALL = FigureSettings(
-    film=FilmSettings((PlaybackPosition("weights"), "weights"), StepSize.ROW, width=640)
+    film=AnimationSettings((PlaybackPosition("weights"), "weights"), StepSize.ROW, width=640)
 )
 RUN = a_run()
 SOON = " · takes less than a minute"
@@ -39,12 +39,12 @@ def shot() -> ExportSnapshot:
 
 
 @pytest.fixture
-def options(application: QApplication, qtbot: QtBot) -> Iterator[FilmOptionsWidget]:
-    made = FilmOptionsWidget()
+def options(application: QApplication, qtbot: QtBot) -> Iterator[AnimationOptionsWidget]:
+    made = AnimationOptionsWidget()
     qtbot.addWidget(made)
     made.show()
     yield made
-    made.stop()
+    made.stop_estimates()
 
 
 def choose(box: QComboBox, words: str) -> None:
@@ -57,106 +57,115 @@ def choose(box: QComboBox, words: str) -> None:
         assert box.currentIndex() > before, words
 
 
-def measured(options: FilmOptionsWidget, qtbot: QtBot) -> str:
+def measured(options: AnimationOptionsWidget, qtbot: QtBot) -> str:
     qtbot.waitUntil(lambda: "about" in options.description.text(), timeout=PATIENCE_MS)
     return options.description.text()
 
 
 @pytest.mark.slow
 def test_an_animation_is_described_before_it_is_written(
-    options: FilmOptionsWidget, qtbot: QtBot
+    options: AnimationOptionsWidget, qtbot: QtBot
 ) -> None:
     options.show_snapshot(shot(), SMALL, ".gif")
     assert options.description.text() == "6 steps · 14 s"
-    large = format_size(estimate_film(shot(), SMALL, ".gif").bytes)
+    large = format_size(estimate_animation(shot(), SMALL, ".gif").bytes)
     assert measured(options, qtbot) == f"6 steps · 14 s · about {large}{SOON}"
     options.show_snapshot(shot(), SMALL, ".apng")
-    small = format_size(estimate_film(shot(), SMALL, ".apng").bytes)
+    small = format_size(estimate_animation(shot(), SMALL, ".apng").bytes)
     assert measured(options, qtbot).endswith(f"{small}{SOON}")
 
 
 @pytest.mark.slow
 def test_the_chosen_settings_apply_to_the_animation(
-    options: FilmOptionsWidget, qtbot: QtBot
+    options: AnimationOptionsWidget, qtbot: QtBot
 ) -> None:
-    told: list[FilmSettings] = []
+    told: list[AnimationSettings] = []
     options.changed.connect(told.append)
     options.show_snapshot(shot(), SMALL, ".gif")
-    assert options.film == SMALL.film
+    assert options.chosen_settings == SMALL.film
     assert told == []  # the user has not chosen anything
-    choose(options.part, FilmRange.STAGES)
+    choose(options.part, AnimationRange.STAGES)
     choose(options.last, "Context")
     choose(options.first, "Scores")
     choose(options.grain, "By cell")
     choose(options.speed, "8×")
     choose(options.width_, "960 pixels wide")
     QTest.mouseClick(options.motion, Qt.MouseButton.LeftButton)
-    film = FilmSettings(
+    film = AnimationSettings(
         (PlaybackPosition("scores"), "context"), StepSize.CELL, 8, True, 960, has_motion=False
     )
-    assert told[-1] == options.film == film
-    steps = len(plan_film(RUN.trace, film).steps)
+    assert told[-1] == options.chosen_settings == film
+    steps = len(plan_animation(RUN.trace, film).steps)
     seconds = steps * STEP_MS[StepSize.CELL] / 8000 + LAST_FRAME_EXTRA_MS / 1000
     assert measured(options, qtbot).startswith(f"{steps} steps · {seconds:,.0f} s · about ")
 
 
-def test_an_animation_may_end(options: FilmOptionsWidget) -> None:
+def test_an_animation_may_end(options: AnimationOptionsWidget) -> None:
     options.show_snapshot(shot(), SMALL, ".gif")
     options.loops.setFocus()
     QTest.keyClick(options.loops, Qt.Key.Key_Space)
-    assert not options.film.loops
+    assert not options.chosen_settings.loops
 
 
-def test_the_last_stage_is_never_before_the_first(options: FilmOptionsWidget) -> None:
+def test_the_last_stage_is_never_before_the_first(options: AnimationOptionsWidget) -> None:
     options.show_snapshot(shot(), SMALL, ".gif")
     choose(options.first, "Context")
-    assert options.film.span == (PlaybackPosition("context"), "context")
+    assert options.chosen_settings.span == (PlaybackPosition("context"), "context")
     QTest.keyClicks(options.last, "Scores")  # arrow keys would select others
-    assert options.film.span == (PlaybackPosition("scores"), "scores")
+    assert options.chosen_settings.span == (PlaybackPosition("scores"), "scores")
 
 
 @pytest.mark.parametrize(
     ("playhead", "parts"),
     [
-        (Playhead(), [FilmRange.WHOLE, FilmRange.STAGES]),
+        (PlaybackState(), [AnimationRange.WHOLE, AnimationRange.STAGES]),
         (
-            Playhead(PlaybackPosition("weights", 2)),
-            [FilmRange.WHOLE, FilmRange.HERE, FilmRange.STAGES],
+            PlaybackState(PlaybackPosition("weights", 2)),
+            [AnimationRange.WHOLE, AnimationRange.HERE, AnimationRange.STAGES],
         ),
         (
-            Playhead(PlaybackPosition("weights", 2), span=(PlaybackPosition("masked"), "weights")),
-            [FilmRange.WHOLE, FilmRange.HERE, FilmRange.LESSON, FilmRange.STAGES],
+            PlaybackState(
+                PlaybackPosition("weights", 2), span=(PlaybackPosition("masked"), "weights")
+            ),
+            [
+                AnimationRange.WHOLE,
+                AnimationRange.HERE,
+                AnimationRange.LESSON,
+                AnimationRange.STAGES,
+            ],
         ),
     ],
 )
 def test_parts_are_those_that_there_are(
-    options: FilmOptionsWidget, playhead: Playhead, parts: list[FilmRange]
+    options: AnimationOptionsWidget, playhead: PlaybackState, parts: list[AnimationRange]
 ) -> None:
     made = ExportSnapshot(Document(), View(playhead=playhead), RUN)
     options.show_snapshot(made, SMALL, ".gif")
     assert [options.part.itemText(at) for at in range(options.part.count())] == parts
-    spans: dict[FilmRange, tuple[PlaybackPosition, str] | None] = {
-        FilmRange.WHOLE: None,
-        FilmRange.HERE: (PlaybackPosition("weights", 2), "output"),
-        FilmRange.LESSON: (PlaybackPosition("masked"), "weights"),
+    spans: dict[AnimationRange, tuple[PlaybackPosition, str] | None] = {
+        AnimationRange.WHOLE: None,
+        AnimationRange.HERE: (PlaybackPosition("weights", 2), "output"),
+        AnimationRange.LESSON: (PlaybackPosition("masked"), "weights"),
     }
     for part in parts:
         choose(options.part, part)
-        spans[FilmRange.STAGES] = (
+        spans[AnimationRange.STAGES] = (
             PlaybackPosition(options.first.currentData()),
             options.last.currentData(),
         )
-        assert options.film.span == spans[part]
-        assert options.first.isEnabled() == options.last.isEnabled() == (part is FilmRange.STAGES)
-        options.show_snapshot(made, replace(SMALL, film=options.film), ".gif")
-        assert options.film.span == spans[part]  # unchanged, whatever the text
+        assert options.chosen_settings.span == spans[part]
+        assert (
+            options.first.isEnabled() == options.last.isEnabled() == (part is AnimationRange.STAGES)
+        )
+        options.show_snapshot(made, replace(SMALL, film=options.chosen_settings), ".gif")
+        assert options.chosen_settings.span == spans[part]  # unchanged, whatever the text
 
 
-def test_too_long_an_animation_is_reported(options: FilmOptionsWidget) -> None:
+def test_too_long_an_animation_is_reported(options: AnimationOptionsWidget) -> None:
     made = ExportSnapshot(Document(), View(), a_run(" ".join(50 * ["word"])))
     options.show_snapshot(made, SMALL, ".gif")
     choose(options.grain, "By cell")
-    choose(options.part, FilmRange.WHOLE)
+    choose(options.part, AnimationRange.WHOLE)
     assert options.description.text().startswith("The animation has ")
     assert options.description.property("role") == "warning"
     choose(options.grain, "By stage")

@@ -90,7 +90,7 @@ def test_all_layers_are_attached_when_requested(seen: ModelAttention, tmp_path: 
     again = visualizer.load(whole)
     np.testing.assert_array_equal(again["weights"], seen["weights"])
     assert len(attached(whole)) > 30 * len(attached(part)) / 2
-    added = document_attachment.max_layer_bytes(seen.attention(0).run)
+    added = document_attachment.max_embedded_layer_bytes(seen.attention(0).run)
     assert added / 4 < whole.stat().st_size - part.stat().st_size <= added
 
 

@@ -24,11 +24,11 @@ from visualizer.export.dialog.preview_widget import render_preview
 from visualizer.export.export_settings import ExportSettings
 from visualizer.export.figure_settings import FigureExtent, FigureSettings, FigureTheme
 from visualizer.export.figures import cell_image
-from visualizer.export.figures.cell_image import find_cell_image
-from visualizer.export.figures.rasterization import render_pixels
-from visualizer.export.writers import export_file, export_into
+from visualizer.export.figures.cell_image import create_cell_image_source
+from visualizer.export.figures.rasterization import render_figure_pixels
+from visualizer.export.writers import export_file, export_to_stream
 from visualizer.heatmap import colour_mapping
-from visualizer.progress import CancelledError, no_progress
+from visualizer.progress import CancelledError, ignore_progress
 from visualizer.session.cell_address import Cell
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourCurve, ColourLimits
@@ -53,15 +53,15 @@ BOTH = [tuple(make(TOKENS, **spec) for make in (held_shot, long_shot)) for spec 
 
 def picture_of(snapshot: ExportSnapshot, settings: FigureSettings = CELLS) -> np.ndarray:
     file = io.BytesIO()
-    export_into(file, ".png", snapshot, settings)
+    export_to_stream(file, ".png", snapshot, settings)
     with Image.open(file) as image:
         return np.asarray(image.convert("RGB")).astype(int)
 
 
 def colours_of(snapshot: ExportSnapshot) -> np.ndarray:
     """Return the colours of the entire panel, computed from the stored values in one step."""
-    cells = find_cell_image(snapshot, CELLS)
-    heatmap = cells.panel_source(cells.extent).heatmap({})
+    cells = create_cell_image_source(snapshot, CELLS)
+    heatmap = cells.panel_source(cells.extent).build_heatmap({})
     words = colour_mapping.colour_table(heatmap.colour.map, PRINT)[
         colour_mapping.colour_indices(heatmap)
     ]
@@ -107,10 +107,10 @@ def test_it_is_all_of_the_pinned_panel_whatever_is_zoomed_in_on() -> None:
     _, long = BOTH[1]
     view = View(pinned=Cell("scaled", (1, 40, 30)), zoom=ZoomRange(range(20, 50), range(10, 40)))
     shown = replace(long, view=view)
-    cells = find_cell_image(shown, CELLS)
+    cells = create_cell_image_source(shown, CELLS)
     assert (cells.stage.name, cells.head_choice) == ("scaled", (1, None))
     assert cells.size == (TOKENS, TOKENS)
-    np.testing.assert_array_equal(render_pixels(shown, CELLS)[..., :3], picture_of(shown))
+    np.testing.assert_array_equal(render_figure_pixels(shown, CELLS)[..., :3], picture_of(shown))
     in_light = picture_of(shown, replace(CELLS, paper=FigureTheme.LIGHT))
     assert in_light.shape == (TOKENS, TOKENS, 3)
     assert cells.theme is PRINT is not LIGHT
@@ -119,7 +119,7 @@ def test_it_is_all_of_the_pinned_panel_whatever_is_zoomed_in_on() -> None:
 def test_the_window_keeps_its_image_and_the_file_opens_again(tmp_path: Path) -> None:
     one = long_shot(TOKENS)
     export_file(tmp_path / "a.png", one, CELLS)
-    assert one.run.trace.cached_stage("weights").version == 0
+    assert one.run.trace.cached_stage_tensor("weights").version == 0
     assert open_document(tmp_path / "a.png").document == one.document
     with Image.open(tmp_path / "a.png") as image:
         assert image.info["Title"] == "Weights"
@@ -143,7 +143,7 @@ def test_other_formats_have_the_panel() -> None:
 
 def test_a_preview_is_a_first_image() -> None:
     one = long_shot(600)
-    made = render_preview(one, ExportSettings(".png", CELLS), QSize(200, 100), 1, no_progress)
+    made = render_preview(one, ExportSettings(".png", CELLS), QSize(200, 100), 1, ignore_progress)
     assert made.image is not None
     assert made.image.size() == QSize(100, 100)
     assert (
@@ -166,11 +166,11 @@ def test_a_cancelled_image_leaves_nothing(tmp_path: Path) -> None:
 
 def test_progress_grows_and_memory_is_that_of_some_rows() -> None:
     one, told = long_shot(3_000, View(stages=frozenset({"scaled"}))), []
-    cells = find_cell_image(one, CELLS)
-    held = cells.resolved.run.trace.cached_stage("scaled")
+    cells = create_cell_image_source(one, CELLS)
+    held = cells.resolved.run.trace.cached_stage_tensor("scaled")
     largest = 0
     tracemalloc.start()
-    for _ in cells.bands(lambda done, of: told.append(done / of)):
+    for _ in cells.render_bands(lambda done, of: told.append(done / of)):
         largest = max(largest, held.bytes)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

@@ -20,7 +20,7 @@ from visualizer.documents.schema import without_unsaved_fields
 from visualizer.export.figure_settings import FigureSettings
 from visualizer.export.figures.document_attachment import attach_to_svg
 from visualizer.export.writers import WRITERS
-from visualizer.progress import no_progress
+from visualizer.progress import ignore_progress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ CARRYING = (".png", ".svg", ".pdf", ".html")
 
 def made(suffix: str, **settings: Any) -> bytes:
     file = io.BytesIO()
-    WRITERS[suffix](shot(), FigureSettings(**settings), file, no_progress)
+    WRITERS[suffix](shot(), FigureSettings(**settings), file, ignore_progress)
     return file.getvalue()
 
 

@@ -26,7 +26,7 @@ from visualizer.export.figures.figure_page import (
     MAX_CELLS,
     PAPER_THEMES,
     FigurePage,
-    figure_content,
+    create_figure_content,
     lay_out_exact_page,
     lay_out_page,
 )
@@ -35,7 +35,7 @@ from visualizer.export.figures.svg_pdf_writer import draw_svg
 from visualizer.export.writers import WRITERS
 from visualizer.heatmap import cell_paint
 from visualizer.heatmap.colour_mapping import colour_indices, colour_table
-from visualizer.progress import no_progress
+from visualizer.progress import ignore_progress
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.export_snapshot import ExportSnapshot
@@ -56,8 +56,8 @@ def words(count: int) -> str:
 def test_an_image_has_its_size_and_its_colours(preset: str, paper: FigureTheme) -> None:
     figure_settings = replace(FIGURE_PRESETS[preset], paper=paper, dpi=150)
     one, file = shot(), io.BytesIO()
-    WRITERS[".png"](one, figure_settings, file, no_progress)
-    page = lay_out_page(figure_content(one, figure_settings), figure_settings)
+    WRITERS[".png"](one, figure_settings, file, ignore_progress)
+    page = lay_out_page(create_figure_content(one, figure_settings), figure_settings)
     with Image.open(file) as image:
         assert image.info["dpi"] == pytest.approx((150, 150), abs=0.02)
         assert image.width == pytest.approx(page.size.width() * 150 / 96, abs=1)
@@ -80,7 +80,7 @@ def test_all_of_it_is_on_its_page(
 ) -> None:
     figure_settings = replace(FIGURE_PRESETS[preset], title="A title")
     one = shot(words(tokens), stages, heads=heads, d_in=24, d_out=24)
-    page = lay_out_page(figure_content(one, figure_settings), figure_settings)
+    page = lay_out_page(create_figure_content(one, figure_settings), figure_settings)
     assert page.fits
     paper = QRectF(QPointF(0, 0), page.size / page.scale).adjusted(-0.1, -0.1, 0.1, 0.1)
     for area in (page.title, page.panels, page.caption):
@@ -95,7 +95,7 @@ def test_all_of_it_is_on_its_page(
 
 def test_many_large_panels_are_pooled() -> None:
     one = shot(words(400), STAGES, heads=48, d_in=96, d_out=96)
-    figure = figure_content(one, FIGURE_PRESETS["Poster"])
+    figure = create_figure_content(one, FIGURE_PRESETS["Poster"])
     assert sum(panel.values.size for panel in figure.board.heatmaps) <= MAX_CELLS
 
 
@@ -150,7 +150,7 @@ SLIDE = replace(WIDE, width_mm=254, height_mm=143, paper=FigureTheme.DARK)
 
 @pytest.fixture(scope="module")
 def snapshot() -> ExportSnapshot:
-    document = Document().set("d_in", 6).set("d_out", 6).set("heads", 2)
+    document = Document().with_setting("d_in", 6).with_setting("d_out", 6).with_setting("heads", 2)
     view = View(flow=True, pinned=Cell("weights", (1, 3, 1)))
     return ExportSnapshot(document, view, app.compute(document, None))
 
@@ -184,14 +184,14 @@ def test_cells_have_the_colours_of_their_numbers(
     snapshot: ExportSnapshot, settings: FigureSettings
 ) -> None:
     page = lay_out_exact_page(snapshot, replace(settings, has_marks=False))
-    drawn = rgb_of(render_page(page, settings.dpi, no_progress))
+    drawn = rgb_of(render_page(page, settings.dpi, ignore_progress))
     dots = page.scale * settings.dpi / 96
     theme = PAPER_THEMES[settings.paper]
     for slot in page.layout.slots:
         words = colour_table(slot.heatmap.colour.map, theme) & 0xFFFFFF
         expected = words[colour_indices(slot.heatmap)]
         for row, column in ((0, 0), (5, 0)):
-            cell = slot.cell(row, column).translated(page.at + page.panels.topLeft())
+            cell = slot.cell_area(row, column).translated(page.at + page.panels.topLeft())
             y = cell.top() + 0.12 * cell.height()
             x = cell.left() + 0.5 * cell.width()
             assert drawn[int(y * dots), int(x * dots)] == expected[row, column]

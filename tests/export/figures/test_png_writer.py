@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from PySide6.QtGui import QImage
 
-from visualizer.export.figures.png_writer import ROWS_PER_BAND, save_image
+from visualizer.export.figures.png_writer import ROWS_PER_BAND, save_png_image
 
 OPAQUE = 0xFF000000
 COLOURS = st.integers(0, 3)
@@ -22,7 +22,7 @@ def written(words: np.ndarray) -> bytes:
     held = np.ascontiguousarray(words | OPAQUE, dtype=np.uint32)
     image = QImage(held.data, columns, rows, 4 * columns, QImage.Format.Format_RGB32)
     file = io.BytesIO()
-    save_image(image, file)
+    save_png_image(image, file)
     return file.getvalue()
 
 

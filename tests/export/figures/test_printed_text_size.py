@@ -14,13 +14,13 @@ from visualizer import app
 from visualizer.api.attention_api import attend
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import MIN_POINTS, FigureSettings
-from visualizer.export.figures.figure_page import figure_content, lay_out_page
+from visualizer.export.figures.figure_page import create_figure_content, lay_out_page
 from visualizer.export.figures.printed_text_size import (
     MIN_READABLE_POINTS,
     SmallTextWarning,
     find_small_text,
 )
-from visualizer.export.writers import export_file, export_into
+from visualizer.export.writers import export_file, export_to_stream
 from visualizer.session.document import BOOK_SENTENCE
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def sized(width: float, height: float | None = None, points: float = 9) -> Figur
 
 def found(snapshot: ExportSnapshot, settings: FigureSettings) -> SmallTextWarning | None:
     return find_small_text(
-        lay_out_page(figure_content(snapshot, settings), settings), snapshot, settings
+        lay_out_page(create_figure_content(snapshot, settings), settings), snapshot, settings
     )
 
 
@@ -99,7 +99,7 @@ def test_the_width_offered_is_not_far_too_wide() -> None:
     ],
 )
 def test_the_finding_is_described_in_words(one: SmallTextWarning, sentence: str) -> None:
-    assert one.sentence == sentence
+    assert one.advice_message == sentence
 
 
 @pytest.mark.slow
@@ -111,10 +111,10 @@ def test_too_small_text_is_not_written(suffix: str, tmp_path: Path) -> None:
     assert refused.value.field == "size"
     assert not path.exists()
     with pytest.raises(InputError, match="too small for print"):
-        export_into(io.BytesIO(), suffix, snapshot, sized(12))
+        export_to_stream(io.BytesIO(), suffix, snapshot, sized(12))
     said: list[str] = []
     export_file(path, snapshot, sized(25), notice=said.append)
-    assert said == [small(snapshot, sized(25)).sentence]
+    assert said == [small(snapshot, sized(25)).advice_message]
     assert path.exists()
 
 

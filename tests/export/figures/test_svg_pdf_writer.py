@@ -24,10 +24,10 @@ from visualizer.export.figure_settings import (
     FigureSettings,
 )
 from visualizer.export.figures import svg_pdf_writer
-from visualizer.export.figures.figure_page import figure_content, lay_out_page
+from visualizer.export.figures.figure_page import create_figure_content, lay_out_page
 from visualizer.export.figures.svg_pdf_writer import draw_pdf, draw_svg
 from visualizer.export.writers import WRITERS
-from visualizer.progress import CancelledError, no_progress
+from visualizer.progress import CancelledError, ignore_progress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,9 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def page(text: str = SENTENCE, **settings: Any) -> FigurePage:
-    return lay_out_page(figure_content(shot(text, **settings), FigureSettings()), FigureSettings())
+    return lay_out_page(
+        create_figure_content(shot(text, **settings), FigureSettings()), FigureSettings()
+    )
 
 
 def texts(drawn: bytes) -> list[str]:
@@ -99,7 +101,7 @@ def test_characters_that_xml_forbids_are_replaced(odd: str) -> None:
 
 def test_an_svg_is_as_large_as_requested() -> None:
     figure_settings = FIGURE_PRESETS["Paper column"]
-    made = lay_out_page(figure_content(shot(), figure_settings), figure_settings)
+    made = lay_out_page(create_figure_content(shot(), figure_settings), figure_settings)
     root = ElementTree.fromstring(draw_svg(made))
     assert root.get("width") == "85.0000mm"
     _, _, width, height = map(float, root.get("viewBox", "").split())
@@ -147,7 +149,7 @@ def sides(drawn: bytes) -> tuple[float, float]:
 
 def test_a_page_is_exactly_as_large_as_the_figure() -> None:
     figure_settings = FIGURE_PRESETS["Paper column"]
-    made = lay_out_page(figure_content(shot(), figure_settings), figure_settings)
+    made = lay_out_page(create_figure_content(shot(), figure_settings), figure_settings)
     width, height = sides(draw_pdf(made, b""))
     assert width == pytest.approx(85 / 25.4 * 72, abs=0.5)
     assert height == pytest.approx(made.size.height() * 0.75, abs=0.5)
@@ -206,7 +208,7 @@ def test_an_svg_off_the_gui_thread_is_the_same(application: QApplication) -> Non
 
     def write() -> None:
         file = io.BytesIO()
-        WRITERS[".svg"](made, FigureSettings(), file, no_progress)
+        WRITERS[".svg"](made, FigureSettings(), file, ignore_progress)
         found.append(file.getvalue())
 
     thread = threading.Thread(target=write)

@@ -13,8 +13,13 @@ from tests.support import headless_browser
 from tests.support.attention_strategies import Case, cases
 from tests.support.examples import examples
 from tests.support.small_runs import a_run, board
-from visualizer.attention.spec import BlockKind, MaskKind, NormalisationKind, PositionKind
-from visualizer.export.figures.webpage_flow import PanelComputation, WebpageFlow
+from visualizer.attention.spec import (
+    MaskKind,
+    NormalisationKind,
+    PositionKind,
+    TransformerBlockKind,
+)
+from visualizer.export.figures.webpage_flow import PanelComputation, WebpageFlowBoard
 from visualizer.export.figures.webpage_writer import write_webpage
 from visualizer.format import format_number
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
@@ -43,14 +48,14 @@ def page(shown: Board, theme: Theme = LIGHT) -> bytes:
     return file.getvalue()
 
 
-def relations(flow: WebpageFlow) -> dict[str, PanelComputation]:
+def relations(flow: WebpageFlowBoard) -> dict[str, PanelComputation]:
     """Return how each stage on the page is computed."""
     columns = [PanelComputation(**_snake(column)) for column in _columns(flow)]
     return {flow.panels[column.panel].stage: column for column in columns}
 
 
-def _columns(flow: WebpageFlow) -> list[dict[str, Any]]:
-    columns = flow.describe()["columns"]
+def _columns(flow: WebpageFlowBoard) -> list[dict[str, Any]]:
+    columns = flow.describe_layout()["columns"]
     assert isinstance(columns, list)
     return columns
 
@@ -59,7 +64,7 @@ def _snake(column: dict[str, Any]) -> dict[str, Any]:
     return {name.lower(): value for name, value in column.items()}
 
 
-def computed(flow: WebpageFlow, column: PanelComputation) -> np.ndarray:
+def computed(flow: WebpageFlowBoard, column: PanelComputation) -> np.ndarray:
     """Compute the values of a panel as the page describes it."""
     assert column.row is not None
     row = flow.panels[column.row].values.astype(np.float64)
@@ -82,20 +87,20 @@ def computed(flow: WebpageFlow, column: PanelComputation) -> np.ndarray:
             {"values", "masked", "context", "output"},
         ),
         (
-            {"d_in": 4, "d_out": 4, "block": BlockKind.PRE_NORM},
+            {"d_in": 4, "d_out": 4, "block": TransformerBlockKind.PRE_NORM},
             {"queries", "keys", "values", "masked", "context", "output", "feed_forward"},
         ),
     ],
     ids=["plain", "bias", "no mask", "rotary", "block"],
 )
 def test_products_and_softmax_are_found(fields: dict[str, Any], products: set[str]) -> None:
-    found = relations(WebpageFlow(flow_board(a_run(**fields))))
+    found = relations(WebpageFlowBoard(flow_board(a_run(**fields))))
     assert {stage for stage, column in found.items() if column.kind == "product"} >= products
     assert found["weights"].kind == "softmax"
 
 
 def test_scores_are_scaled_by_the_root_of_the_size_of_a_head() -> None:
-    found = relations(WebpageFlow(flow_board(a_run(d_out=4, heads=1, mask=MaskKind.NONE))))
+    found = relations(WebpageFlowBoard(flow_board(a_run(d_out=4, heads=1, mask=MaskKind.NONE))))
     assert found["scaled"].factor == pytest.approx(4**-0.5, abs=1e-5)
     assert found["context"].factor == 1
     assert found["queries"].bias is None
@@ -103,13 +108,13 @@ def test_scores_are_scaled_by_the_root_of_the_size_of_a_head() -> None:
 
 def test_weights_that_are_not_a_softmax_have_no_calculation() -> None:
     run = a_run(normalisation=NormalisationKind.SUM, mask=MaskKind.NONE)
-    assert relations(WebpageFlow(flow_board(run)))["weights"].kind == "other"
+    assert relations(WebpageFlowBoard(flow_board(run)))["weights"].kind == "other"
 
 
 @given(cases(most_tokens=4))
 @examples(1)
 def test_no_calculation_gives_another_number(case: Case) -> None:
-    flow = WebpageFlow(flow_board(case.run()))
+    flow = WebpageFlowBoard(flow_board(case.run()))
     for column in relations(flow).values():
         if column.kind == "other":
             continue
@@ -161,7 +166,7 @@ def test_a_browser_says_how_a_cell_is_computed(tmp_path: Path) -> None:
 
 @in_a_browser
 def test_a_browser_shows_the_board_in_each_theme_and_width(tmp_path: Path) -> None:
-    made = page(flow_board(a_run(d_in=4, d_out=4, block=BlockKind.PRE_NORM)))
+    made = page(flow_board(a_run(d_in=4, d_out=4, block=TransformerBlockKind.PRE_NORM)))
     script = """
     await flowImage.decode();
     const before = flowImage.src, area = flowArea.getBoundingClientRect();

@@ -32,7 +32,7 @@ from visualizer.heatmap.board import Board
 from visualizer.heatmap.comparison_board_presenter import present_comparison_board
 from visualizer.session.comparison import format_signed
 from visualizer.session.comparison_state import Comparison, ComparisonKind
-from visualizer.session.computation_caption import describe_number_origin
+from visualizer.session.computation_caption import describe_value_origin
 from visualizer.session.view import View
 from visualizer.session.view_options import ColourLimits, ColourOptions
 from visualizer.session.zoom_ranges import ZoomRange
@@ -438,7 +438,7 @@ def test_texts_of_any_length_are_shown_whole(count: int, tmp_path: Path) -> None
       panels.map((panel) => panel.box.cells.getBoundingClientRect().width / panel.shape[1])];
     """
     (panels, fits, widths), said = headless_browser.see(
-        page(shown, describe_number_origin(run)), script, tmp_path
+        page(shown, describe_value_origin(run)), script, tmp_path
     )
     assert panels == 36
     assert fits

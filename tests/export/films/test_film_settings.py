@@ -11,8 +11,13 @@ from msgspec.structs import replace
 
 from tests.support.small_runs import a_run
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import FilmSettings
-from visualizer.export.film_plan import LAST_FRAME_EXTRA_MS, MOTION_FRAME_MS, FilmPlan, plan_film
+from visualizer.export.figure_settings import AnimationSettings
+from visualizer.export.film_plan import (
+    LAST_FRAME_EXTRA_MS,
+    MOTION_FRAME_MS,
+    AnimationPlan,
+    plan_animation,
+)
 from visualizer.export.formats import FORMATS, FormatKind, unavailable_reason
 from visualizer.heatmap.step_motion_paths import MAX_MOTION_SHARE, MAX_SLOWDOWN, MOTION_MS
 from visualizer.heatmap.step_motion_phases import MotionKind, unpaused_motion_ms
@@ -30,20 +35,20 @@ RUN = a_run()
 TRACE = RUN.trace
 
 
-def places(film: FilmPlan) -> list[PlaybackPosition]:
+def places(film: AnimationPlan) -> list[PlaybackPosition]:
     """Return the playback position of each step."""
     return [frame.place for frame in film.frames if frame.motion_progress is None]
 
 
 @pytest.mark.parametrize("grain", StepSize)
 def test_the_whole_computation_is_every_step(grain: StepSize) -> None:
-    film = plan_film(TRACE, FilmSettings(grain=grain))
-    assert len(film.steps) == len(Timeline.of(TRACE, grain))
+    film = plan_animation(TRACE, AnimationSettings(grain=grain))
+    assert len(film.steps) == len(Timeline.from_trace(TRACE, grain))
     assert film.stages == TRACE.names
 
 
 def test_a_span_begins_within_a_stage_and_ends_with_one() -> None:
-    film = plan_film(TRACE, FilmSettings(span=(PlaybackPosition("masked", 4), "weights")))
+    film = plan_animation(TRACE, AnimationSettings(span=(PlaybackPosition("masked", 4), "weights")))
     rows = [
         PlaybackPosition("masked", 4),
         PlaybackPosition("masked", 5),
@@ -54,17 +59,23 @@ def test_a_span_begins_within_a_stage_and_ends_with_one() -> None:
 
 
 def test_a_span_that_the_run_has_not_is_the_nearest() -> None:
-    film = plan_film(TRACE, FilmSettings(span=(PlaybackPosition("dropped", 9), "dropped")))
+    film = plan_animation(
+        TRACE, AnimationSettings(span=(PlaybackPosition("dropped", 9), "dropped"))
+    )
     assert places(film) == [PlaybackPosition("context", 0)]
-    backwards = plan_film(TRACE, FilmSettings(span=(PlaybackPosition("weights", 2), "scores")))
+    backwards = plan_animation(
+        TRACE, AnimationSettings(span=(PlaybackPosition("weights", 2), "scores"))
+    )
     assert places(backwards) == [PlaybackPosition("weights", 2)]
 
 
 def test_beyond_the_last_stage_there_is_the_last_step() -> None:
     trace = a_run(output_projection=False).trace
     assert "output" not in trace.names
-    film = plan_film(trace, FilmSettings(span=(PlaybackPosition("output", 3), "output")))
-    assert places(film) == [Timeline.of(trace, StepSize.ROW).place(len(film.timeline) - 1)]
+    film = plan_animation(trace, AnimationSettings(span=(PlaybackPosition("output", 3), "output")))
+    assert places(film) == [
+        Timeline.from_trace(trace, StepSize.ROW).position_of_step(len(film.timeline) - 1)
+    ]
 
 
 def test_planning_counts_the_steps_of_each_stage_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,13 +86,13 @@ def test_planning_counts_the_steps_of_each_stage_once(monkeypatch: pytest.Monkey
         return count(line, stage, rows, columns)
 
     monkeypatch.setattr(Timeline, "count_steps", note)
-    assert len(plan_film(TRACE, FilmSettings(grain=StepSize.CELL))) > 100
+    assert len(plan_animation(TRACE, AnimationSettings(grain=StepSize.CELL))) > 100
     assert counted == [*TRACE.names]
 
 
 def test_one_token_can_be_animated() -> None:
     run = a_run("one")
-    film = plan_film(run.trace, FilmSettings())
+    film = plan_animation(run.trace, AnimationSettings())
     assert [place.stage for place in places(film)] == [*run.trace.names]
 
 
@@ -92,20 +103,20 @@ def test_one_token_can_be_animated() -> None:
     first=st.sampled_from(TRACE.names),
 )
 def test_roundings_do_not_add_up(grain: StepSize, speed: float, unit: int, first: str) -> None:
-    settings = FilmSettings(
+    settings = AnimationSettings(
         (PlaybackPosition(first), TRACE.names[-1]), grain, speed, has_motion=False
     )
-    film = plan_film(TRACE, settings)
-    durations = film.durations(unit)
+    film = plan_animation(TRACE, settings)
+    durations = film.frame_durations(unit)
     assert len(durations) == len(film.steps)
     assert min(durations) >= 1
     step = STEP_MS[grain] / speed
     assert abs(sum(durations) * unit - len(durations) * step - LAST_FRAME_EXTRA_MS) <= unit
     assert all(abs(duration * unit - step) <= unit for duration in durations[:-1])
-    assert film.seconds == pytest.approx(sum(durations) * unit / 1000, abs=unit / 1000)
+    assert film.duration_seconds == pytest.approx(sum(durations) * unit / 1000, abs=unit / 1000)
 
 
-def moves(film: FilmPlan) -> bool:
+def moves(film: AnimationPlan) -> bool:
     """Return whether an animation has frames in which inputs move."""
     return len(film) > len(film.steps)
 
@@ -118,19 +129,24 @@ def moves(film: FilmPlan) -> bool:
 def test_a_motion_is_at_the_start_of_each_step_that_reads_and_takes_no_time_from_others(
     grain: StepSize, speed: float, unit: int
 ) -> None:
-    settings = FilmSettings(grain=grain, speed=speed, max_frames=100_000)
-    bare, film = plan_film(TRACE, replace(settings, has_motion=False)), plan_film(TRACE, settings)
+    settings = AnimationSettings(grain=grain, speed=speed, max_frames=100_000)
+    bare, film = (
+        plan_animation(TRACE, replace(settings, has_motion=False)),
+        plan_animation(TRACE, settings),
+    )
     step = STEP_MS[grain] / speed
     assert not moves(bare)
     assert moves(film) == (step >= MOTION_MS + MOTION_FRAME_MS)
     assert bare.steps == film.steps
-    each = [[*frames] for _, frames in groupby(range(len(film)), key=film.place)]
+    each = [[*frames] for _, frames in groupby(range(len(film)), key=film.position_of_frame)]
     assert len(each) == len(bare)
-    durations = film.durations(unit)
+    durations = film.frame_durations(unit)
     assert min(durations) >= 1
-    assert tuple(sum(durations[at] for at in frames) for frames in each) == bare.durations(unit)
+    assert tuple(sum(durations[at] for at in frames) for frames in each) == bare.frame_durations(
+        unit
+    )
     for frames, place in zip(each, places(bare), strict=True):
-        assert film.place(frames[0]) == place
+        assert film.position_of_frame(frames[0]) == place
         progress = [film.frames[at].motion_progress for at in frames]
         shares = [share for share in progress[:-1] if share is not None]
         assert progress == [*shares, None]
@@ -143,15 +159,15 @@ def test_a_motion_is_at_the_start_of_each_step_that_reads_and_takes_no_time_from
 def test_a_motion_lasts_as_long_as_in_the_window(stage: str) -> None:
     full_ms = unpaused_motion_ms(MotionKind.MOVE)
     span = (PlaybackPosition(stage), stage)
-    film = plan_film(TRACE, FilmSettings(span, StepSize.STAGE))
+    film = plan_animation(TRACE, AnimationSettings(span, StepSize.STAGE))
     assert STEP_MS[StepSize.STAGE] > 2 * full_ms / MAX_MOTION_SHARE
     assert len(film) - 1 == MAX_SLOWDOWN * full_ms // MOTION_FRAME_MS
 
 
 def test_motion_makes_no_animation_too_long_to_write() -> None:
-    most = len(plan_film(TRACE, FilmSettings()))
-    assert len(plan_film(TRACE, FilmSettings(max_frames=most))) == most
-    assert not moves(plan_film(TRACE, FilmSettings(max_frames=most - 1)))
+    most = len(plan_animation(TRACE, AnimationSettings()))
+    assert len(plan_animation(TRACE, AnimationSettings(max_frames=most))) == most
+    assert not moves(plan_animation(TRACE, AnimationSettings(max_frames=most - 1)))
 
 
 @pytest.mark.parametrize(
@@ -160,7 +176,7 @@ def test_motion_makes_no_animation_too_long_to_write() -> None:
 )
 def test_too_long_an_animation_is_rejected_with_a_way_out(grain: StepSize, way: str) -> None:
     with pytest.raises(InputError) as refused:
-        plan_film(TRACE, FilmSettings(grain=grain, max_frames=20))
+        plan_animation(TRACE, AnimationSettings(grain=grain, max_frames=20))
     assert refused.value.field == "span"
     assert "at most 20 can be written" in refused.value.sentence
     assert refused.value.sentence.endswith(way)
@@ -182,9 +198,11 @@ def test_complete_files_have_no_notice(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("words", [1, 6, 64, 300])
 def test_an_animation_with_default_settings_is_short_and_shows_every_stage(words: int) -> None:
     trace = a_run(" ".join(words * ["word"]), heads=1).trace
-    film = plan_film(trace, FilmSettings())
-    assert TOUR_MS / 1000 <= film.seconds <= 30
+    film = plan_animation(trace, AnimationSettings())
+    assert TOUR_MS / 1000 <= film.duration_seconds <= 30
     assert film.stages == trace.names
     assert {place.stage for place in places(film)} == {*trace.names}
     for unit in (1, 10):
-        assert sum(film.durations(unit)) * unit / 1000 == pytest.approx(film.seconds, abs=0.1)
+        assert sum(film.frame_durations(unit)) * unit / 1000 == pytest.approx(
+            film.duration_seconds, abs=0.1
+        )

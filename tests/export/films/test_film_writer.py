@@ -18,11 +18,11 @@ from tests.architecture.project_graph import ROOT
 from tests.support.examples import others_slow
 from tests.support.small_runs import a_run
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import FigureSettings, FigureTheme, FilmSettings
+from visualizer.export.figure_settings import AnimationSettings, FigureSettings, FigureTheme
 from visualizer.export.film_plan import LAST_FRAME_EXTRA_MS, MOTION_FRAME_MS
 from visualizer.export.films.encoders import MAX_COLOURS, ColourPalette, find_changed_rectangle
-from visualizer.export.films.film_layout import ASPECT_RATIO, lay_out_film
-from visualizer.export.films.film_writer import estimate_film
+from visualizer.export.films.film_layout import ASPECT_RATIO, lay_out_animation
+from visualizer.export.films.film_writer import estimate_animation
 from visualizer.export.formats import FORMATS, FormatKind
 from visualizer.export.option_parsing import parse_speed
 from visualizer.export.writers import export_file
@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
     from tests.support.playback_viewer import Viewer
     from visualizer.export.figures.figure_page import FigurePage
-    from visualizer.export.films.animation_frames import AnimationFrames
+    from visualizer.export.films.animation_frames import AnimationRenderer
     from visualizer.heatmap.board_layout import PanelSlot
 
-WEIGHTS = FilmSettings(
+WEIGHTS = AnimationSettings(
     (PlaybackPosition("masked", 4), "weights"), StepSize.ROW, 4, width=640, has_motion=False
 )
 LOOK = FigureSettings(film=WEIGHTS)
@@ -89,7 +89,7 @@ def frames(path: Path) -> tuple[list[np.ndarray], list[int]]:
 @pytest.mark.parametrize("suffix", IMAGES)
 def test_an_animation_has_a_frame_for_each_step(suffix: str, tmp_path: Path) -> None:
     animation, path = (
-        lay_out_film(shot(), LOOK),
+        lay_out_animation(shot(), LOOK),
         export_file(tmp_path / f"a{suffix}", shot(), LOOK),
     )
     pictures, durations = frames(path)
@@ -98,7 +98,7 @@ def test_an_animation_has_a_frame_for_each_step(suffix: str, tmp_path: Path) -> 
     assert {picture.shape for picture in pictures} == {(animation.size[1], animation.size[0], 3)}
     assert animation.size[0] == 640
     for number, picture in enumerate(pictures):
-        away = np.abs(picture - channels(animation.pixels(number)))
+        away = np.abs(picture - channels(animation.frame_pixels(number)))
         assert np.quantile(away, 0.999) <= (NEAR if suffix == ".gif" else 0)
         assert away.mean() < 0.5
 
@@ -126,7 +126,7 @@ def test_an_animation_as_video(tmp_path: Path) -> None:
     av = pytest.importorskip("av", reason="films as MP4 need the package av")
     figure_settings = replace(LOOK, film=replace(WEIGHTS, width=1280))
     animation, path = (
-        lay_out_film(shot(), figure_settings),
+        lay_out_animation(shot(), figure_settings),
         export_file(tmp_path / "a.mp4", shot(), figure_settings),
     )
     with av.open(str(path)) as container:
@@ -137,7 +137,7 @@ def test_an_animation_as_video(tmp_path: Path) -> None:
     assert {(frame.width, frame.height) for frame in decoded} == {animation.size}
     for number, frame in enumerate(decoded):
         picture = frame.to_ndarray(format="rgb24", src_colorspace="ITU709").astype(int)
-        away = np.abs(picture - channels(animation.pixels(number)))
+        away = np.abs(picture - channels(animation.frame_pixels(number)))
         assert away.mean() < 4  # half of the colours have a quarter of the pixels
         for colour, point in cells_of(animation, number, "weights"):
             assert np.abs(picture[point] - channels(colour)).max() <= 16
@@ -154,27 +154,27 @@ def test_without_its_usual_coder_there_is_a_video_too(
         first, *others = container.decode(stream)
         assert len(others) == 7
     picture = first.to_ndarray(format="rgb24", src_colorspace="ITU709").astype(int)
-    assert np.abs(picture - channels(lay_out_film(shot(), LOOK).pixels(0))).mean() < 4
+    assert np.abs(picture - channels(lay_out_animation(shot(), LOOK).frame_pixels(0))).mean() < 4
 
 
 # ------------------------------------------------------------------------------ what is in them
 
 
-def corner(animation: AnimationFrames, slot: PanelSlot, row: int, column: int) -> tuple[int, int]:
+def corner(animation: AnimationRenderer, slot: PanelSlot, row: int, column: int) -> tuple[int, int]:
     """Return the position of a pixel in a cell that is not covered by its value or its frame."""
     page = animation.first
-    place = slot.cell(row, column).translated(page.panels.topLeft())
+    place = slot.cell_area(row, column).translated(page.panels.topLeft())
     x = (place.left() + 0.25 * place.width()) * page.scale * animation.ratio
     y = (place.top() + 0.25 * place.height()) * page.scale * animation.ratio
     return int(y), int(x)
 
 
 def cells_of(
-    animation: AnimationFrames, frame: int, stage: str
+    animation: AnimationRenderer, frame: int, stage: str
 ) -> list[tuple[np.ndarray, tuple[int, int]]]:
     """Yield the expected colour of each cell of a stage, and the position of a pixel in it."""
-    page, found = animation.page(frame)[0], []
-    step = animation.film.place(frame)
+    page, found = animation.lay_out_frame(frame)[0], []
+    step = animation.film.position_of_frame(frame)
     for slot in page.layout.slots:
         if slot.heatmap.stage == stage == step.stage:
             indices = colour_mapping.colour_indices(slot.heatmap)
@@ -206,7 +206,7 @@ def test_cells_have_the_colours_of_their_numbers(
     suffix: str, paper: FigureTheme, tmp_path: Path
 ) -> None:
     figure_settings = replace(LOOK, paper=paper, film=replace(WEIGHTS, width=1280))
-    animation = lay_out_film(shot(), figure_settings)
+    animation = lay_out_animation(shot(), figure_settings)
     pictures, _ = frames(export_file(tmp_path / f"a{suffix}", shot(), figure_settings))
     for number in (2, 4, 7):
         cells = cells_of(animation, number, "weights")
@@ -216,15 +216,17 @@ def test_cells_have_the_colours_of_their_numbers(
             assert away <= (3 if suffix == ".gif" else 0)
 
 
-def last_pages(animation: AnimationFrames) -> list[FigurePage]:
+def last_pages(animation: AnimationRenderer) -> list[FigurePage]:
     """Return the last page of each stage."""
-    return [animation.page(frame)[0] for frame in animation.samples()]
+    return [animation.lay_out_frame(frame)[0] for frame in animation.sample_frames()]
 
 
 @pytest.mark.parametrize("tokens", [1, 6, 40])
 def test_no_panel_moves_from_stage_to_stage(tokens: int) -> None:
-    film = FilmSettings(grain=StepSize.ROW)
-    animation = lay_out_film(shot(" ".join(tokens * ["word"]), heads=2), FigureSettings(film=film))
+    film = AnimationSettings(grain=StepSize.ROW)
+    animation = lay_out_animation(
+        shot(" ".join(tokens * ["word"]), heads=2), FigureSettings(film=film)
+    )
     pages = last_pages(animation)
     assert len(pages) == len(animation.film.stages)
     places = {tuple(slot.cells.getRect() for slot in page.layout.slots) for page in pages}
@@ -254,8 +256,8 @@ def test_an_animation_of_a_part_or_of_pooled_panels_is_laid_out(
     view: View, tokens: int, heads: int
 ) -> None:
     snapshot = shot(" ".join(tokens * ["word"]), view=view, heads=heads, d_out=16)
-    film = FilmSettings(grain=StepSize.STAGE)
-    for page in last_pages(lay_out_film(snapshot, FigureSettings(film=film))):
+    film = AnimationSettings(grain=StepSize.STAGE)
+    for page in last_pages(lay_out_animation(snapshot, FigureSettings(film=film))):
         heights = {round(slot.cell_height, 3) for slot in page.layout.slots}
         assert len(heights) == 1
         assert page.layout.height <= page.panels.height() + 0.01
@@ -265,12 +267,12 @@ def test_an_animation_is_as_high_as_requested() -> None:
     figure_settings = FigureSettings(
         width_mm=338.667, height_mm=190.5, film=replace(WEIGHTS, width=1920)
     )
-    assert lay_out_film(shot(), figure_settings).size == (1920, 1080)
+    assert lay_out_animation(shot(), figure_settings).size == (1920, 1080)
 
 
 def test_an_animation_has_the_heads_of_the_view_and_neither_folds_nor_guesses() -> None:
     view = View(heads=frozenset({1}), spread=True)
-    animation = lay_out_film(shot(view=view), LOOK)
+    animation = lay_out_animation(shot(view=view), LOOK)
     slots = [slot for page in last_pages(animation) for slot in page.layout.slots]
     assert {slot.heatmap.head for slot in slots} == {1, None}
     assert {slot.heatmap.fold for slot in slots} == {None}
@@ -278,20 +280,22 @@ def test_an_animation_has_the_heads_of_the_view_and_neither_folds_nor_guesses() 
 
 def test_a_cell_is_marked_as_soon_as_it_is_there() -> None:
     pinned = Cell("weights", (0, 3, 1))
-    animation = lay_out_film(shot(view=View(pinned=pinned)), LOOK)
-    marked = [animation.page(frame)[0].figure.cursor.pinned for frame in range(len(animation))]
+    animation = lay_out_animation(shot(view=View(pinned=pinned)), LOOK)
+    marked = [
+        animation.lay_out_frame(frame)[0].figure.cursor.pinned for frame in range(len(animation))
+    ]
     assert marked == 5 * [None] + 3 * [pinned]
-    bare = lay_out_film(shot(view=View(pinned=pinned)), replace(LOOK, has_marks=False))
-    assert bare.page(7)[0].figure.cursor.pinned is None
+    bare = lay_out_animation(shot(view=View(pinned=pinned)), replace(LOOK, has_marks=False))
+    assert bare.lay_out_frame(7)[0].figure.cursor.pinned is None
 
 
 def test_each_frame_describes_its_step() -> None:
-    animation = lay_out_film(shot(), LOOK)
-    told = [animation.page(frame)[1] for frame in range(len(animation))]
+    animation = lay_out_animation(shot(), LOOK)
+    told = [animation.lay_out_frame(frame)[1] for frame in range(len(animation))]
     assert len({transport.caption for transport in told}) == len(animation)
     assert [transport.position for transport in told] == [*animation.film.steps]
     top = int(animation.margins.words.top() * animation.ratio)
-    below = [animation.pixels(frame)[top:] for frame in (2, 3)]
+    below = [animation.frame_pixels(frame)[top:] for frame in (2, 3)]
     assert (below[0] != below[1]).sum() > 100
 
 
@@ -303,7 +307,7 @@ def test_an_animation_has_the_captions_of_the_window(viewer: Viewer) -> None:
         viewer.click("playback.step 1")
     made = viewer.window.workspace.snapshot
     assert made
-    page, told = lay_out_film(made, LOOK).page(0)
+    page, told = lay_out_animation(made, LOOK).lay_out_frame(0)
     assert told.caption == viewer.shown.caption != ""
     assert told.equation == viewer.shown.equation
     assert told.position == viewer.shown.position
@@ -313,7 +317,7 @@ def test_an_animation_has_the_captions_of_the_window(viewer: Viewer) -> None:
 
 
 def test_the_shortest_animation_is_of_one_step(tmp_path: Path) -> None:
-    film = FilmSettings(
+    film = AnimationSettings(
         (PlaybackPosition("weights"), "weights"), StepSize.STAGE, width=640, has_motion=False
     )
     figure_settings = FigureSettings(film=film)
@@ -323,7 +327,7 @@ def test_the_shortest_animation_is_of_one_step(tmp_path: Path) -> None:
         )
         assert len(pictures) == 1
         assert durations in ([4000 + LAST_FRAME_EXTRA_MS], [0])  # a single image has no duration
-        assert estimate_film(shot("one"), figure_settings, suffix).bytes > 0
+        assert estimate_animation(shot("one"), figure_settings, suffix).bytes > 0
 
 
 # ------------------------------------------------------------------------------ what moves in it
@@ -336,15 +340,15 @@ MOTION_FRAMES = 10
 @pytest.mark.slow
 @pytest.mark.parametrize("paper", [FigureTheme.LIGHT, FigureTheme.DARK])
 def test_inputs_move_between_the_steps_of_an_animation(paper: FigureTheme) -> None:
-    moving = lay_out_film(shot(), FigureSettings(film=MOVING, paper=paper))
+    moving = lay_out_animation(shot(), FigureSettings(film=MOVING, paper=paper))
     still_film = replace(MOVING, has_motion=False)
-    bare = lay_out_film(shot(), FigureSettings(film=still_film, paper=paper))
+    bare = lay_out_animation(shot(), FigureSettings(film=still_film, paper=paper))
     assert len(moving) == len(bare) * (MOTION_FRAMES + 1)
     for step in range(len(bare)):
         frames = [step * (MOTION_FRAMES + 1) + at for at in range(MOTION_FRAMES + 1)]
-        *pictures, still = [moving.pixels(frame) for frame in frames]
-        np.testing.assert_array_equal(still, bare.pixels(step))
-        is_travelling = moving.film.place(frames[0]).stage == "scores"  # no motion
+        *pictures, still = [moving.frame_pixels(frame) for frame in frames]
+        np.testing.assert_array_equal(still, bare.frame_pixels(step))
+        is_travelling = moving.film.position_of_frame(frames[0]).stage == "scores"  # no motion
         for one, other in itertools.pairwise([*pictures, still]):
             assert (one != other).any() or not is_travelling
         assert all((picture != still).any() for picture in pictures)
@@ -354,10 +358,10 @@ def test_inputs_move_between_the_steps_of_an_animation(paper: FigureTheme) -> No
 
 
 def test_frames_may_be_painted_in_any_order() -> None:
-    moving = lay_out_film(shot(), FigureSettings(film=MOVING))
-    forward = [moving.pixels(frame) for frame in range(12)]
+    moving = lay_out_animation(shot(), FigureSettings(film=MOVING))
+    forward = [moving.frame_pixels(frame) for frame in range(12)]
     for frame in reversed(range(12)):
-        np.testing.assert_array_equal(moving.pixels(frame), forward[frame])
+        np.testing.assert_array_equal(moving.frame_pixels(frame), forward[frame])
 
 
 @pytest.mark.slow
@@ -370,9 +374,9 @@ def test_an_animation_with_motion_lasts_as_long_as_one_without(suffix: str, tmp_
     assert len(pictures) == 2 * (MOTION_FRAMES + 1)
     step = MOTION_FRAMES * [MOTION_FRAME_MS] + [500 - MOTION_FRAMES * MOTION_FRAME_MS]
     assert durations == [*step, *step[:-1], step[-1] + LAST_FRAME_EXTRA_MS]
-    animation = lay_out_film(shot(), figure_settings)
+    animation = lay_out_animation(shot(), figure_settings)
     for number, picture in enumerate(pictures):
-        away = np.abs(picture - channels(animation.pixels(number)))
+        away = np.abs(picture - channels(animation.frame_pixels(number)))
         assert np.quantile(away, 0.99) <= (NEAR if suffix == ".gif" else 0)
 
 
@@ -412,9 +416,9 @@ def test_a_cancelled_export_keeps_the_old_file(suffix: str, last: int, tmp_path:
 def test_a_longer_animation_needs_no_more_memory(suffix: str, tmp_path: Path) -> None:
     needs(suffix)
     made, peaks = shot(), []
-    short = FilmSettings((PlaybackPosition("weights", 5), "weights"), StepSize.ROW, width=320)
+    short = AnimationSettings((PlaybackPosition("weights", 5), "weights"), StepSize.ROW, width=320)
     whole = replace(short, span=(PlaybackPosition("scores"), "weights"))
-    frame = lay_out_film(made, FigureSettings(film=short)).pixels(0).nbytes
+    frame = lay_out_animation(made, FigureSettings(film=short)).frame_pixels(0).nbytes
     # Objects that are loaded only once do not count.
     export_file(tmp_path / f"a{suffix}", made, FigureSettings(film=short))
     for film in (short, whole):
@@ -430,10 +434,10 @@ def test_a_longer_animation_needs_no_more_memory(suffix: str, tmp_path: Path) ->
 @pytest.mark.slow
 def test_the_size_is_reported_beforehand(suffix: str, tmp_path: Path) -> None:
     needs(suffix)
-    film = FilmSettings((PlaybackPosition("keys", 3), "scores"), StepSize.ROW, width=640)
+    film = AnimationSettings((PlaybackPosition("keys", 3), "scores"), StepSize.ROW, width=640)
     made, figure_settings = shot(), FigureSettings(film=film)
     size = export_file(tmp_path / f"a{suffix}", made, figure_settings).stat().st_size
-    assert size / 2 < estimate_film(made, figure_settings, suffix).bytes < size * 2
+    assert size / 2 < estimate_animation(made, figure_settings, suffix).bytes < size * 2
 
 
 def test_without_its_package_a_video_is_rejected(
@@ -451,18 +455,18 @@ def test_without_its_package_a_video_is_rejected(
 def test_few_colours_stay_as_they_are() -> None:
     words = np.arange(MAX_COLOURS, dtype=np.uint32).reshape(5, -1) * 1000
     palette = ColourPalette([words])
-    np.testing.assert_array_equal(palette.colours[palette.entries(words)], words)
+    np.testing.assert_array_equal(palette.colours[palette.nearest_indices(words)], words)
 
 
 def test_many_colours_are_approximated() -> None:
     ramp = np.arange(256, dtype=np.uint32)
     words = np.stack([ramp << 16 | 0x40, ramp << 8, ramp | 0x800000, ramp * 0x10101])
     palette = ColourPalette([words[:2], words[2:]])
-    assert len(palette.table) == 768
-    away = np.abs(channels(palette.colours[palette.entries(words)]) - channels(words))
+    assert len(palette.table_bytes) == 768
+    away = np.abs(channels(palette.colours[palette.nearest_indices(words)]) - channels(words))
     assert away.max() <= 6
     unseen = np.array([0x41], np.uint32)
-    assert palette.colours[palette.entries(unseen)] == 0x40
+    assert palette.colours[palette.nearest_indices(unseen)] == 0x40
 
 
 def test_a_patch_holds_what_changes_and_nothing_else() -> None:
@@ -495,9 +499,9 @@ def test_frames_are_painted_while_connections_end_on_another_thread() -> None:
 def test_the_first_frame_shows_numbers(first: str | None) -> None:
     """Other programs use the first frame as a thumbnail."""
     span = (PlaybackPosition(first), "output") if first else None
-    film = lay_out_film(shot(), FigureSettings(film=FilmSettings(span)))
-    page, _ = film.page(0)
-    seen, paper = film.pixels(0), QColor(page.theme.paper).rgb() & 0xFFFFFF
+    film = lay_out_animation(shot(), FigureSettings(film=AnimationSettings(span)))
+    page, _ = film.lay_out_frame(0)
+    seen, paper = film.frame_pixels(0), QColor(page.theme.paper).rgb() & 0xFFFFFF
     scale = page.scale * film.ratio
     areas = [slot.cells.translated(page.panels.topLeft()) for slot in page.layout.slots]
     boxes = [

@@ -18,7 +18,7 @@ from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL, PAUSE
 from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session import dropout_samples
-from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.session.cell_address import Cell, ComparisonSide
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ def click(hand: Hand, name: str) -> None:
     hand.settle()
 
 
-def part(hand: Hand, part: ComparedSide, head: int = 0, stage: str = "weights") -> Heatmap:
+def part(hand: Hand, part: ComparisonSide, head: int = 0, stage: str = "weights") -> Heatmap:
     return next(
         heatmap
         for heatmap in hand.shown.heatmaps
@@ -83,10 +83,10 @@ def test_a_b_and_the_difference_are_shown_for_one_cell(kept: Hand) -> None:
     assert bar(kept).summary.text().endswith(": mask: causal → none.")
     a, b, change = (
         part(kept, one).values[1, 0]
-        for one in (ComparedSide.A, ComparedSide.B, ComparedSide.CHANGE)
+        for one in (ComparisonSide.A, ComparisonSide.B, ComparisonSide.CHANGE)
     )
     assert change == pytest.approx(b - a, abs=1e-6)
-    for one in (ComparedSide.A, ComparedSide.B, ComparedSide.CHANGE):
+    for one in (ComparisonSide.A, ComparisonSide.B, ComparisonSide.CHANGE):
         kept.hover(Cell("weights", (0, 1, 0), None, one))
         kept.settle()
         readout = kept.window.workspace.screen.panel(CELL_PANEL)
@@ -95,7 +95,7 @@ def test_a_b_and_the_difference_are_shown_for_one_cell(kept: Hand) -> None:
         assert readout.value == f"{b:.4f}"
         assert f"A {a:.4f}" in kept.window.panes["Explain"].value.text()
     press(kept, Qt.Key.Key_Z)
-    assert not part(kept, ComparedSide.CHANGE).values.any()
+    assert not part(kept, ComparisonSide.CHANGE).values.any()
     assert bar(kept).summary.text().startswith("A is the saved state")
     assert bar(kept).result.text() == "No difference."
 
@@ -108,7 +108,7 @@ def test_the_kept_run_is_the_previous_run(hand: Hand) -> None:
     press(hand, Qt.Key.Key_D)
     for key in (Qt.Key.Key_M, Qt.Key.Key_T, Qt.Key.Key_Z, Qt.Key.Key_Z):
         press(hand, key)
-    np.testing.assert_array_equal(part(hand, ComparedSide.A, 1).values, before[1])
+    np.testing.assert_array_equal(part(hand, ComparisonSide.A, 1).values, before[1])
 
 
 def test_the_largest_difference_can_be_pinned(kept: Hand) -> None:
@@ -117,15 +117,15 @@ def test_the_largest_difference_can_be_pinned(kept: Hand) -> None:
     press(kept, Qt.Key.Key_G)
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
     assert "Largest difference: −" in bar(kept).result.text()
-    kept.window.controllers.cell_selection_controller.unpin()
+    kept.window.controllers.cell_selection_controller.unpin_cell()
     click(kept, "Go to cell")
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
 
 
 def test_arrow_keys_move_from_a_to_b_to_the_difference(kept: Hand) -> None:
-    kept.click_cell(Cell("weights", (1, 2, 5), None, ComparedSide.A))
+    kept.click_cell(Cell("weights", (1, 2, 5), None, ComparisonSide.A))
     kept.settle()
-    for end in (ComparedSide.B, ComparedSide.CHANGE, ComparedSide.CHANGE):
+    for end in (ComparisonSide.B, ComparisonSide.CHANGE, ComparisonSide.CHANGE):
         for _ in range(6):
             kept.key(Qt.Key.Key_Right)
             kept.settle()
@@ -136,29 +136,29 @@ def test_arrow_keys_move_from_a_to_b_to_the_difference(kept: Hand) -> None:
         kept.key(Qt.Key.Key_Left)
     kept.settle()
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == Cell(
-        "weights", (1, 2, 0), None, ComparedSide.A
+        "weights", (1, 2, 0), None, ComparisonSide.A
     )
 
 
 def test_a_and_b_can_be_swapped(kept: Hand) -> None:
-    change = part(kept, ComparedSide.CHANGE).values
+    change = part(kept, ComparisonSide.CHANGE).values
     press(kept, Qt.Key.Key_B)
     assert mask(kept) is MaskKind.CAUSAL
-    np.testing.assert_allclose(part(kept, ComparedSide.CHANGE).values, -change, atol=1e-7)
+    np.testing.assert_allclose(part(kept, ComparisonSide.CHANGE).values, -change, atol=1e-7)
     assert bar(kept).summary.text().endswith(": mask: none → causal.")
     press(kept, Qt.Key.Key_Z)
     assert mask(kept) is MaskKind.NONE
 
 
 def test_stopping_restores_the_stages(kept: Hand) -> None:
-    kept.click_cell(Cell("weights", (0, 1, 0), None, ComparedSide.CHANGE))
+    kept.click_cell(Cell("weights", (0, 1, 0), None, ComparisonSide.CHANGE))
     click(kept, "Stop")
     assert kept.stages == ["scores", "weights", "context"]
     assert not bar(kept).isVisible()
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == Cell(
         "weights", (0, 1, 0)
     )
-    assert {heatmap.part for heatmap in kept.shown.heatmaps} == {ComparedSide.PLAIN}
+    assert {heatmap.part for heatmap in kept.shown.heatmaps} == {ComparisonSide.PLAIN}
 
 
 def test_stages_chosen_during_a_comparison_are_kept(kept: Hand) -> None:
@@ -198,7 +198,7 @@ def test_texts_of_different_length_are_reported(kept: Hand) -> None:
     assert not button(kept, "Go to cell").isEnabled()
     slot = next(slot for slot in kept.board.board_layout.slots if slot.heatmap.is_unlinked)
     assert slot.has_row_labels
-    kept.click(kept.board.viewport(), slot.cell(0, 0).center().toPoint())
+    kept.click(kept.board.viewport(), slot.cell_area(0, 0).center().toPoint())
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned is None
     kept.type_sentence("a b c d e f")
     kept.settle()
@@ -210,7 +210,7 @@ def test_a_comparison_is_paused_during_playback(viewer: Viewer) -> None:
     press(hand, Qt.Key.Key_D)
     viewer.key(Qt.Key.Key_PageDown)
     assert bar(hand).result.text() == PAUSED_NOTICE
-    assert {heatmap.part for heatmap in hand.shown.heatmaps} == {ComparedSide.PLAIN}
+    assert {heatmap.part for heatmap in hand.shown.heatmaps} == {ComparisonSide.PLAIN}
     viewer.key(Qt.Key.Key_End)
     assert titles(hand) == ["Weights A", "Weights B", "B − A"]
     viewer.key(Qt.Key.Key_PageDown)
@@ -223,8 +223,8 @@ def test_a_comparison_is_paused_during_playback(viewer: Viewer) -> None:
 
 def test_one_of_twelve_heads_is_compared_with_another(hand: Hand) -> None:
     hand.paste_sentence(LONG)
-    hand.window.workspace.set("d_out", 12)
-    hand.window.workspace.set("heads", 12)
+    hand.window.workspace.change_setting("d_out", 12)
+    hand.window.workspace.change_setting("heads", 12)
     hand.settle()
     hand.board.setFocus()
     press(hand, Qt.Key.Key_H)
@@ -263,8 +263,8 @@ def test_the_head_in_front_is_compared_with_the_next(hand: Hand) -> None:
 def test_two_heads_can_be_chosen_after_the_number_of_heads_decreases(
     hand: Hand, chosen: str, heads: tuple[int, int]
 ) -> None:
-    hand.window.workspace.set("d_out", 8)
-    hand.window.workspace.set("heads", 8)
+    hand.window.workspace.change_setting("d_out", 8)
+    hand.window.workspace.change_setting("heads", 8)
     hand.settle()
     hand.window.controllers.cell_selection_controller.follow_link(Cell("scores", (6, 2, 3)))
     hand.settle()
@@ -285,17 +285,17 @@ def test_two_heads_can_be_chosen_after_the_number_of_heads_decreases(
 
 
 def off(hand: Hand) -> float:
-    return float(np.abs(part(hand, ComparedSide.CHANGE, stage="dropped").values).mean())
+    return float(np.abs(part(hand, ComparisonSide.CHANGE, stage="dropped").values).mean())
 
 
 def test_the_mean_of_samples_approaches_the_weights(hand: Hand) -> None:
     hand.paste_sentence(LONG)
-    hand.window.workspace.set("dropout", 0.5)
+    hand.window.workspace.change_setting("dropout", 0.5)
     hand.settle()
     press(hand, Qt.Key.Key_U)
     assert titles(hand)[2:] == ["Mean of 1 sample", "Mean − weights"]
     mean, sample = (
-        part(hand, one, stage="dropped") for one in (ComparedSide.MEAN, ComparedSide.PLAIN)
+        part(hand, one, stage="dropped") for one in (ComparisonSide.MEAN, ComparisonSide.PLAIN)
     )
     np.testing.assert_allclose(mean.values, sample.values, atol=1e-7)
     before = off(hand)
@@ -322,7 +322,7 @@ def test_a_longer_text_limits_the_number_of_samples(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dropout_samples, "MAX_DRAWN_CELLS", 2**16)  # 8 samples
-    hand.window.workspace.set("dropout", 0.5)
+    hand.window.workspace.change_setting("dropout", 0.5)
     hand.settle()
     press(hand, Qt.Key.Key_U)
     for _ in range(8):
@@ -333,7 +333,7 @@ def test_a_longer_text_limits_the_number_of_samples(
     assert bar(hand).count.value() == 8
     assert titles(hand)[2] == "Mean of 8 samples"
     assert "seeds 0 to 7:" in bar(hand).summary.text()
-    hand.hover(Cell("dropped", (0, 2, 1), None, ComparedSide.CHANGE))
+    hand.hover(Cell("dropped", (0, 2, 1), None, ComparisonSide.CHANGE))
     hand.settle()
     assert "Mean of 8: " in hand.window.panes["Explain"].value.text()
     comparison = hand.window.workspace.view.comparison
@@ -344,12 +344,12 @@ def test_a_longer_text_limits_the_number_of_samples(
 
 
 def test_another_seed_gives_another_sample(hand: Hand) -> None:
-    hand.window.workspace.set("dropout", 0.5)
+    hand.window.workspace.change_setting("dropout", 0.5)
     hand.settle()
     press(hand, Qt.Key.Key_U)
-    before = part(hand, ComparedSide.MEAN, stage="dropped").values
+    before = part(hand, ComparisonSide.MEAN, stage="dropped").values
     press(hand, Qt.Key.Key_R)
-    assert not np.array_equal(part(hand, ComparedSide.MEAN, stage="dropped").values, before)
+    assert not np.array_equal(part(hand, ComparisonSide.MEAN, stage="dropped").values, before)
     assert "seed 1:" in bar(hand).summary.text()
 
 
@@ -382,7 +382,7 @@ def test_differences_are_computed_off_the_gui_thread(
         noting(cached_tensor.subtract_tensors),
     )
     monkeypatch.setattr(dropout_samples, "draw_keep_mask", noting(masks.draw_keep_mask))
-    hand.window.workspace.set("dropout", 0.5)
+    hand.window.workspace.change_setting("dropout", 0.5)
     hand.settle()
     press(hand, Qt.Key.Key_D)
     press(hand, Qt.Key.Key_M)
@@ -391,7 +391,7 @@ def test_differences_are_computed_off_the_gui_thread(
     press(hand, Qt.Key.Key_H)
     press(hand, Qt.Key.Key_U)
     click(hand, "Double")
-    hand.hover(Cell("dropped", (0, 2, 1), None, ComparedSide.CHANGE))
+    hand.hover(Cell("dropped", (0, 2, 1), None, ComparisonSide.CHANGE))
     hand.settle()
     assert len(threads) > 5
     assert threading.main_thread().ident not in threads

@@ -15,7 +15,7 @@ from visualizer.attention.spec import MaskKind
 from visualizer.features.explain.presenter import (
     CELL_PANEL,
     MAX_SHOWN_TERMS,
-    aggregate_cell_panel,
+    explain_aggregate_cell,
     explain_transform,
 )
 from visualizer.format import format_number
@@ -32,7 +32,7 @@ def float64(stage: str) -> np.ndarray:
 
 @pytest.mark.parametrize("stage", ["scores", "weights", "context", "queries"])
 def test_the_mean_is_the_sum_of_the_heads_divided_by_their_number(stage: str) -> None:
-    readout = aggregate_cell_panel(
+    readout = explain_aggregate_cell(
         resolved(RUN, View()), Cell(stage, (3, 1), HeadAggregate.MEAN), is_pinned=True
     )
     numbers = float64(stage)[:, 3, 1]
@@ -47,16 +47,16 @@ def test_the_mean_is_the_sum_of_the_heads_divided_by_their_number(stage: str) ->
 
 
 def test_the_largest_names_its_head() -> None:
-    readout = aggregate_cell_panel(
+    readout = explain_aggregate_cell(
         resolved(RUN, View()), Cell("weights", (4, 0), HeadAggregate.MAX), is_pinned=False
     )
     numbers = float64("weights")[:, 4, 0]
     best = int(numbers.argmax())
     assert [term.is_chosen for term in readout.terms] == [head == best for head in range(4)]
-    assert readout.plain.startswith(
+    assert readout.plain_text.startswith(
         f"In head {best + 1}, the attention weight from five (query 5) to "
     )
-    assert readout.plain.endswith(", the largest of all heads.")
+    assert readout.plain_text.endswith(", the largest of all heads.")
     assert readout.value == format_number(float(numbers.max()))
 
 
@@ -72,17 +72,17 @@ def test_the_largest_names_its_head() -> None:
     ],
 )
 def test_a_number_that_all_heads_have_is_more_in_none(place: tuple[int, int], told: str) -> None:
-    readout = aggregate_cell_panel(
+    readout = explain_aggregate_cell(
         resolved(RUN, View()), Cell("weights", place, HeadAggregate.MAX), is_pinned=False
     )
-    assert readout.plain == told
+    assert readout.plain_text == told
 
 
 MANY = a_run("one two three", heads=20, d_in=8, d_out=40, mask=MaskKind.NONE)
 
 
 def test_of_many_heads_those_with_the_largest_numbers_are_shown_beside_the_largest() -> None:
-    readout = aggregate_cell_panel(
+    readout = explain_aggregate_cell(
         resolved(MANY, View()), Cell("scores", (1, 2), HeadAggregate.MAX), is_pinned=False
     )
     numbers = MANY.trace.read("scores")[:, 1, 2]
@@ -103,15 +103,15 @@ def test_numbers_that_differ_by_rounding_alone_are_alike(monkeypatch: pytest.Mon
         return numbers if slice(None) in index else numbers.max()
 
     monkeypatch.setattr(CachedTensor, "read", read)
-    readout = aggregate_cell_panel(
+    readout = explain_aggregate_cell(
         resolved(RUN, View()), Cell("weights", (1, 0), HeadAggregate.MAX), is_pinned=False
     )
-    assert readout.plain.endswith(", the same as in 1 other head.")
+    assert readout.plain_text.endswith(", the same as in 1 other head.")
 
 
 def test_of_many_heads_the_largest_are_shown_and_the_rest_is_summed_up() -> None:
     run = MANY
-    readout = aggregate_cell_panel(
+    readout = explain_aggregate_cell(
         resolved(run, View()), Cell("scores", (1, 2), HeadAggregate.MEAN), is_pinned=False
     )
     numbers = run.trace.read("scores").astype(np.float64)[:, 1, 2]
@@ -158,15 +158,15 @@ def test_a_weight_without_the_first_token() -> None:
 def test_without_the_first_token_shares_are_of_the_rest() -> None:
     view, place = View(lens=WeightTransform.WITHOUT_FIRST), (3, 1)
     shown = resolved(RUN, view)
-    readout = aggregate_cell_panel(
+    readout = explain_aggregate_cell(
         shown, Cell("weights", place, HeadAggregate.MEAN), is_pinned=False
     )
     rest = float64("weights")[..., 1:]
     mean = (rest / np.maximum(rest.sum(axis=-1, keepdims=True), 1e-30))[:, 3, 0].mean()
     assert readout.value == format_number(float(mean))
-    assert readout.plain.endswith(", excluding the first token.")
-    first = aggregate_cell_panel(
+    assert readout.plain_text.endswith(", excluding the first token.")
+    first = explain_aggregate_cell(
         shown, Cell("weights", (3, 0), HeadAggregate.MEAN), is_pinned=False
     )
     assert first is not None
-    assert first.plain == "one is the first token, which is excluded."
+    assert first.plain_text == "one is the first token, which is excluded."

@@ -19,7 +19,7 @@ from visualizer.attention.spec import (
     AttentionSpec,
     BooleanMatrix,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     ScaleKind,
 )
@@ -28,7 +28,7 @@ from visualizer.explanations.code_dialects import DIALECTS
 from visualizer.features.explain.code_lines import stage_code_lines
 from visualizer.features.explain.code_presenter import (
     DIALECT_TITLES,
-    CodePanel,
+    CodeContents,
     present_code,
     present_run_code,
 )
@@ -53,11 +53,11 @@ concat = context_vec.transpose(-3, -2).flatten(-2)  # (6, 2) query d_out
 output = out_proj(concat)  # (6, 2) query d_out"""
 
 
-def written(twin: CodePanel) -> str:
+def written(twin: CodeContents) -> str:
     return "\n".join(f"{line.text}  {line.shape}".rstrip() for line in twin.lines)
 
 
-def lit(twin: CodePanel) -> list[str]:
+def lit(twin: CodeContents) -> list[str]:
     return [line.text for line in twin.lines if line.is_highlighted]
 
 
@@ -91,7 +91,7 @@ def test_one_call_makes_everything_from_the_scores_to_the_context() -> None:
         ({"normalisation": NormalisationKind.UNIFORM}, "equal weights for all keys"),
         ({"normalisation": NormalisationKind.SUM, "mask": MaskKind.NONE}, "row's sum"),
         ({"normalisation": NormalisationKind.NAIVE_SOFTMAX}, "row maximum"),
-        ({"route": MaskRoute.AFTER}, "masks before normalization"),
+        ({"route": MaskPlacement.AFTER}, "masks before normalization"),
         ({"dropout": 0.5}, "chooses the dropped cells itself"),
     ],
 )
@@ -132,7 +132,7 @@ def test_the_one_call_is_asked_for_what_the_spec_says(
 def test_a_query_that_may_read_nothing_is_spoken_of_only_where_there_is_one(
     dialect: CodeDialect, row: list[bool]
 ) -> None:
-    own = BooleanMatrix.of(np.array([[True, True], row]))
+    own = BooleanMatrix.from_array(np.array([[True, True], row]))
     spec = AttentionSpec(mask=MaskKind.OWN, own_mask=own)
     found = text(spec, dialect, "weights")
     assert (".all(-1, keepdim=True), 0)" in found) is not any(row)

@@ -12,7 +12,7 @@ from PySide6.QtGui import QColor, QFont, QFontInfo, QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from visualizer.features.explain.code_presenter import CodePanel, DisplayedCodeLine
+from visualizer.features.explain.code_presenter import CodeContents, DisplayedCodeLine
 from visualizer.features.explain.code_widget import (
     EMPTY_MESSAGE,
     LINE_BAR_WIDTH_PX,
@@ -36,12 +36,12 @@ WRITTEN = (
 
 def a_twin(
     lit: int | None = None, dialect: CodeDialect = CodeDialect.BOOK, times: int = 1, shape: str = ""
-) -> CodePanel:
+) -> CodeContents:
     lines = tuple(
         DisplayedCodeLine(text, shape or there, number == lit)
         for number, (text, there) in enumerate(WRITTEN * times)
     )
-    return CodePanel("Weights in code", dialect, lines)
+    return CodeContents("Weights in code", dialect, lines)
 
 
 @pytest.fixture

@@ -129,7 +129,7 @@ def test_a_cell_far_away_is_scrolled_to(hand: Hand) -> None:
     hand.settle()
     for cell in (Cell("scaled", (7, 5, 5)), Cell("weights", (7, 5, 5))):
         assert pinned(hand) == cell
-        area = hand.board.area_of(cell)
+        area = hand.board.area_of_cell(cell)
         assert area
         assert hand.board.viewport().rect().contains(area)
         hand.press(Qt.Key.Key_BracketLeft)

@@ -10,13 +10,13 @@ from msgspec.structs import replace
 
 from tests.support.tiny_models import save_tiny_model
 from tests.support.tiny_vision_models import picture, save_vision_model
-from visualizer.attention.model_reading import ModelReading
+from visualizer.attention.model_forward_pass import ModelForwardPass
 from visualizer.attention.spec import Device
 from visualizer.features.explain.code_presenter import model_script_lines, present_code
 from visualizer.language.example_run import EXAMPLE_FOLDER, EXAMPLE_TEXT
-from visualizer.models.image_file import read_image_file
+from visualizer.models.image_file import hash_image_file
 from visualizer.models.model_source import HeadEdit, ModelSource
-from visualizer.models.text_reading import open_model_folder
+from visualizer.models.model_text_runs import open_model_folder
 from visualizer.session.document import Document
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.view import View
@@ -71,7 +71,7 @@ def test_the_code_gives_the_weights_of_each_part_with_a_second_text(
 @pytest.mark.parametrize("kind", ["vit", pytest.param("clip", marks=pytest.mark.slow)])
 def test_the_code_gives_the_weights_of_an_image(tmp_path: Path, kind: str) -> None:
     picture(tmp_path / "it's “noise”.png")
-    image = read_image_file(tmp_path / "it's “noise”.png")
+    image = hash_image_file(tmp_path / "it's “noise”.png")
     source, _model = open_model_folder(save_vision_model(tmp_path / kind, kind), Device.CPU)
     document = Document(model=replace(source, image=image))
     run = run_document(document, None)
@@ -89,7 +89,7 @@ def test_the_code_gives_the_weights_of_a_model_of_the_lab() -> None:
 
 def test_a_message_is_made_by_the_template() -> None:
     source = ModelSource("/models/tiny", "tiny", "0" * 64, is_chat=True)
-    reading = ModelReading("", (0,), {}, frozenset(), True, (), "", None, None)  # type: ignore[arg-type]
+    reading = ModelForwardPass("", (0,), {}, frozenset(), True, (), "", None, None)  # type: ignore[arg-type]
     lines = [*model_script_lines(source, reading, "hello", 0, 0)]
     assert "text = tokenizer.apply_chat_template(" in lines
     assert '    text, add_special_tokens=False, return_tensors="pt")' in lines

@@ -20,7 +20,7 @@ from visualizer.attention.spec import (
     BooleanMatrix,
     HeadArrangement,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     NumberMatrix,
     PositionKind,
@@ -28,14 +28,14 @@ from visualizer.attention.spec import (
     ScaleKind,
 )
 from visualizer.attention.stages import Operation
-from visualizer.explanations.weights import MAX_PLAIN_EXPONENT
+from visualizer.explanations.attention_weights import MAX_PLAIN_EXPONENT
 from visualizer.features.explain.presenter import (
     CELL_PANEL,
     MAX_SHOWN_TERMS,
-    CellExplanationPanel,
-    head_cell_panel,
+    CellExplanation,
+    explain_head_cell,
 )
-from visualizer.format import format_number, format_share, shorten
+from visualizer.format import format_number, format_percentage, shorten
 from visualizer.language.tokenizers import visible_token
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -52,13 +52,13 @@ def taken_before(run: Run, stage: str) -> str:
     """Return how a sentence begins on weights of which there are others after them."""
     if stage == "unmasked":
         return "Before the mask, "
-    if stage != run.trace.attention:
+    if stage != run.trace.attention_stage_name:
         return "Before renormalization, "
-    return "Before dropout, " if run.trace.dropout_stage else ""
+    return "Before dropout, " if run.trace.dropout_stage_name else ""
 
 
-def told(run: Run, cell: Cell, text: int = 0) -> CellExplanationPanel:
-    return head_cell_panel(resolved(run, View(text=text)), cell, is_pinned=False)
+def told(run: Run, cell: Cell, text: int = 0) -> CellExplanation:
+    return explain_head_cell(resolved(run, View(text=text)), cell, is_pinned=False)
 
 
 def value(run: Run, cell: Cell, text: int) -> float:
@@ -67,7 +67,7 @@ def value(run: Run, cell: Cell, text: int) -> float:
 
 
 def may_read(run: Run, text: int, stage: str, place: tuple[int, ...]) -> bool:
-    matrix = allowed(run.trace.spec, run.trace.tokens, stage)
+    matrix = allowed(run.trace.spec, run.trace.query_count, stage)
     return bool((matrix[text, 0] if matrix.ndim > 2 else matrix)[place[-2:]])
 
 
@@ -106,7 +106,7 @@ def test_the_words_of_a_weight_are_true(case: Case) -> None:
         for stage in sorted(ROWS & set(run.trace.names)):
             for place in places(run, stage):
                 cell = Cell(stage, place)
-                said, weight = told(run, cell, text).plain, value(run, cell, text)
+                said, weight = told(run, cell, text).plain_text, value(run, cell, text)
                 query, key = (f"{words[at]} ({kind} {at + 1})" for at, kind in pair(place))
                 before = taken_before(run, stage)
                 is_unmasked = stage == "unmasked"
@@ -119,7 +119,7 @@ def test_the_words_of_a_weight_are_true(case: Case) -> None:
                     expected = f"{query} has no weights: its row cannot be computed."
                 else:
                     is_share = 0 <= weight <= 1
-                    written = format_share(weight) if is_share else format_number(weight)
+                    written = format_percentage(weight) if is_share else format_number(weight)
                     is_linear = run.trace.spec.normalisation is NormalisationKind.LINEAR
                     end = ", implied by the features" if is_linear else ""
                     expected = f"{before}{query} {attends} to {key} with weight {written}{end}."
@@ -138,7 +138,7 @@ def test_the_formula_names_what_the_terms_are_made_of(case: Case) -> None:
             assert ("bias" in readout.formula) == is_told
         assert not is_told or "bias" in readout.formula
         if stage.operation is Operation.INPUT_PROJECTION:
-            assert ("bias" in readout.plain) == ("bias" in readout.formula)
+            assert ("bias" in readout.plain_text) == ("bias" in readout.formula)
         scaled = cell.stage == "scaled"
         assert ("√d" in readout.formula) == (scaled and spec.scale is not ScaleKind.NONE)
         assert ("temperature" in readout.formula) == (scaled and spec.temperature != 1)
@@ -159,7 +159,9 @@ def test_the_column_that_is_named_is_the_one_that_was_read(case: Case) -> None:
     for cell in cells(run):
         if trace.stage(cell.stage).operation is not Operation.INPUT_PROJECTION:
             continue
-        named = re.search(r"times column (\d+) of (this head’s )?(W_\w+)", told(run, cell).plain)
+        named = re.search(
+            r"times column (\d+) of (this head’s )?(W_\w+)", told(run, cell).plain_text
+        )
         assert named
         head, token, _ = cell.place
         layer = next(name for name, symbol in LAYER_SYMBOLS.items() if symbol == named[3])
@@ -190,7 +192,7 @@ def test_the_largest_of_large_scores_is_subtracted_and_said_so() -> None:
 
 def test_a_weight_is_said_with_the_words_it_joins() -> None:
     readout = told(a_run(), Cell("weights", (0, 1, 0)))
-    assert readout.plain == "journey (query 2) attends to Your (key 1) with weight 48%."
+    assert readout.plain_text == "journey (query 2) attends to Your (key 1) with weight 48%."
     assert readout.sentence == (
         "<b>journey</b> (query 2) attends to <b>Your</b> (key 1) with weight 48%."
     )
@@ -206,22 +208,22 @@ def test_a_weight_is_said_with_the_words_it_joins() -> None:
 
 def test_a_sentence_below_the_heading_does_not_repeat_its_head() -> None:
     view = resolved(a_run(), View())
-    readout = head_cell_panel(view, Cell("weights", (0, 1, 0)), is_pinned=False, names_head=True)
+    readout = explain_head_cell(view, Cell("weights", (0, 1, 0)), is_pinned=False, names_head=True)
     assert "head 1" in readout.heading
-    assert "head" not in readout.plain
+    assert "head" not in readout.plain_text
     assert readout.caption.startswith("In head 1, <b>journey</b>")
 
 
 def test_a_forbidden_cell_is_said_to_be_one() -> None:
     run = a_run(dropout=0.5)
-    assert told(run, Cell("weights", (0, 0, 1))).plain == (
+    assert told(run, Cell("weights", (0, 0, 1))).plain_text == (
         "Your (query 1) may not attend to journey (key 2): the pair is masked."
     )
-    assert told(run, Cell("masked", (0, 0, 1))).plain == (
+    assert told(run, Cell("masked", (0, 0, 1))).plain_text == (
         "Your (query 1) may not attend to journey (key 2): their score becomes −∞, "
         "so their weight will be 0."
     )
-    assert told(run, Cell("masked", (0, 1, 0))).plain.endswith("the score is unchanged.")
+    assert told(run, Cell("masked", (0, 1, 0))).plain_text.endswith("the score is unchanged.")
     assert told(run, Cell("masked", (0, 0, 1))).value == "−∞"
 
 
@@ -229,7 +231,7 @@ def test_what_dropout_does_is_said() -> None:
     run = a_run(dropout=0.2, dropout_seed=1)
     dropped, weights = (run.trace.read(name) for name in ("dropped", "weights"))
     for place in places(run, "dropped"):
-        said, before = told(run, Cell("dropped", place)).plain, weights[place]
+        said, before = told(run, Cell("dropped", place)).plain_text, weights[place]
         if before == 0:
             assert said.startswith("There is nothing to drop")
         elif dropped[place] == 0:
@@ -247,7 +249,7 @@ def test_a_score_is_the_products_of_a_query_and_a_key() -> None:
     run = a_run(d_out=4)
     readout = told(run, Cell("scores", (1, 2, 0)))
     pair = "the query of starts (query 3) and the key of Your (key 1)"
-    assert readout.plain == f"The dot product of {pair} is {readout.value}."
+    assert readout.plain_text == f"The dot product of {pair} is {readout.value}."
     queries, keys = (run.trace.read(name, (1,)) for name in ("queries", "keys"))
     assert [term.product for term in readout.terms] == [
         f"{format_number(a)} × {format_number(b)}" for a, b in zip(queries[2], keys[0], strict=True)
@@ -257,7 +259,7 @@ def test_a_score_is_the_products_of_a_query_and_a_key() -> None:
 
 def test_a_context_vector_mixes_the_values_of_what_it_reads() -> None:
     readout = told(a_run(), Cell("context", (1, 1, 0)))
-    assert readout.plain == (
+    assert readout.plain_text == (
         "Column 1 of the context vector of journey (query 2) in head 2 "
         f"is the sum of column 1 of all values, each multiplied by its weight: {readout.value}."
     )
@@ -293,7 +295,7 @@ def test_terms_of_linear_attention_are_keys_or_features(
 def test_a_position_is_named(position: PositionKind) -> None:
     readout = told(a_run(position=position), Cell("position", (1, 0)))
     assert [term.name for term in readout.terms] == ["position"]
-    assert readout.plain.startswith("Column 1 of the position vector of journey (position 2)")
+    assert readout.plain_text.startswith("Column 1 of the position vector of journey (position 2)")
 
 
 def test_an_average_counts_the_allowed_keys() -> None:
@@ -301,13 +303,14 @@ def test_an_average_counts_the_allowed_keys() -> None:
     readout = told(run, Cell("weights", (0, 3, 1)))
     assert readout.value == "0.2500"
     assert readout.formula == "1 ÷ number of allowed keys"
-    after = a_run("a b", "c", normalisation=NormalisationKind.UNIFORM, route=MaskRoute.AFTER)
+    after = a_run("a b", "c", normalisation=NormalisationKind.UNIFORM, route=MaskPlacement.AFTER)
     assert told(after, Cell("unmasked", (0, 0, 1))).formula == "1 ÷ number of keys except padding"
-    alone = a_run("a b", normalisation=NormalisationKind.UNIFORM, route=MaskRoute.AFTER)
+    alone = a_run("a b", normalisation=NormalisationKind.UNIFORM, route=MaskPlacement.AFTER)
     readout = told(alone, Cell("unmasked", (0, 0, 1)))
     assert readout.formula == "1 ÷ number of keys"
     assert (
-        readout.plain == "Before the mask, a (query 1) would attend to b (key 2) with weight 50%."
+        readout.plain_text
+        == "Before the mask, a (query 1) would attend to b (key 2) with weight 50%."
     )
 
 
@@ -328,11 +331,11 @@ def test_what_divides_a_score_is_named(fields: dict[str, Any], formula: str) -> 
     [
         {},
         {"normalisation": NormalisationKind.UNIFORM},
-        {"route": MaskRoute.AFTER_RENORMALISED},
+        {"route": MaskPlacement.AFTER_RENORMALISED},
     ],
 )
 def test_a_row_that_may_read_nothing_has_nothing_to_share(fields: dict[str, Any]) -> None:
-    nothing = BooleanMatrix.of(np.array([[0, 0], [1, 1]]))
+    nothing = BooleanMatrix.from_array(np.array([[0, 0], [1, 1]]))
     run = a_run("a b", mask=MaskKind.OWN, own_mask=nothing, **fields)
     assert told(run, Cell("weights", (0, 0, 1))).closing == "no allowed keys: 0"
     assert told(run, Cell("weights", (0, 1, 1))).closing.endswith("÷ 2.0000 = 0.5000") == (
@@ -342,12 +345,12 @@ def test_a_row_that_may_read_nothing_has_nothing_to_share(fields: dict[str, Any]
 
 def test_split_heads_read_columns_of_one_matrix_and_stacked_heads_of_their_own() -> None:
     split, stacked = Cell("keys", (1, 2, 0)), Cell("keys", (1, 2, 1))
-    assert told(a_run(), split).plain == (
+    assert told(a_run(), split).plain_text == (
         "The input vector of starts (position 3) times column 2 of W_k "
         f"gives column 1 of its key in head 2: {told(a_run(), split).value}."
     )
     run = a_run(arrangement=HeadArrangement.STACKED, bias=True)
-    assert told(run, stacked).plain == (
+    assert told(run, stacked).plain_text == (
         "The input vector of starts (position 3) times column 2 of this head’s W_k, plus a bias, "
         f"gives column 2 of its key in head 2: {told(run, stacked).value}."
     )
@@ -357,15 +360,15 @@ def test_a_row_that_overflowed_is_said_to_be_no_number() -> None:
     run = a_run(normalisation=NormalisationKind.NAIVE_SOFTMAX, temperature=1e-4, mask=MaskKind.NONE)
     place = next(p for p in places(run, "weights") if np.isnan(run.trace.read("weights", p)))
     readout = told(run, Cell("weights", place))
-    assert "has no weights: its row cannot be computed." in readout.plain
+    assert "has no weights: its row cannot be computed." in readout.plain_text
     assert readout.value == "NaN"
 
 
 def test_a_row_that_reads_nothing_has_the_weight_0() -> None:
-    run = a_run("a b", "c", mask=MaskKind.NONE, route=MaskRoute.AFTER_RENORMALISED)
+    run = a_run("a b", "c", mask=MaskKind.NONE, route=MaskPlacement.AFTER_RENORMALISED)
     readout = told(run, Cell("weights", (0, 0, 1)), 1)
     assert readout.value == "0.0000"
-    assert readout.plain == "c (query 1) may not attend to ⟨pad⟩ (key 2): the key is padding."
+    assert readout.plain_text == "c (query 1) may not attend to ⟨pad⟩ (key 2): the key is padding."
 
 
 # -------------------------------------------------------------------------- odd and many words
@@ -374,12 +377,12 @@ def test_a_row_that_reads_nothing_has_the_weight_0() -> None:
 def test_words_that_look_like_tags_are_words() -> None:
     readout = told(a_run("< b > & c"), Cell("weights", (0, 3, 0)))
     assert "<b>&amp;</b> (query 4)" in readout.sentence
-    assert readout.plain.startswith("& (query 4) attends to < (key 1)")
+    assert readout.plain_text.startswith("& (query 4) attends to < (key 1)")
 
 
 def test_the_space_before_a_token_is_marked_in_the_sentence_as_in_labels() -> None:
     run = structs.replace(a_run("one word"), texts=(("one", " word"),))
-    assert " to ␣word (key 2) with" in told(run, Cell("weights", (0, 1, 1))).plain
+    assert " to ␣word (key 2) with" in told(run, Cell("weights", (0, 1, 1))).plain_text
 
 
 def test_of_many_terms_the_largest_are_shown_and_the_rest_is_named() -> None:
@@ -426,7 +429,7 @@ def test_a_cell_that_is_not_there_is_not_told(cell: Cell) -> None:
         ("journey", {"d_in": 3}, "book"),
         ("planet", {"d_in": 3}, "random"),
         ("journey", {"d_in": 4, "d_out": 4}, "random"),
-        ("planet", {"d_in": 3, "own_input": NumberMatrix.of(np.ones((1, 3)))}, "custom"),
+        ("planet", {"d_in": 3, "own_input": NumberMatrix.from_array(np.ones((1, 3)))}, "custom"),
     ],
 )
 def test_the_origin_of_an_input_is_named(text: str, fields: dict[str, Any], word: str) -> None:

@@ -16,19 +16,19 @@ from tests.support.shown_arithmetic import cell_faults, evaluate_text, line_faul
 from tests.support.small_runs import a_run, cells
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.spec import (
-    BlockKind,
     BooleanMatrix,
     MaskKind,
     NormalisationKind,
     NumberMatrix,
     Projection,
     ScaleKind,
+    TransformerBlockKind,
 )
 from visualizer.explanations.explain import Equation, equation, explain
 from visualizer.features.explain.presenter import (
-    CellExplanationPanel,
+    CellExplanation,
+    explain_head_cell,
     explain_transform,
-    head_cell_panel,
 )
 from visualizer.format import format_number
 from visualizer.session.cell_address import Cell
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
 
 
-def shown_cell(run: Run, cell: Cell, **fields: Any) -> CellExplanationPanel:
-    return head_cell_panel(resolved(run, View(**fields)), cell, is_pinned=False)
+def shown_cell(run: Run, cell: Cell, **fields: Any) -> CellExplanation:
+    return explain_head_cell(resolved(run, View(**fields)), cell, is_pinned=False)
 
 
 def faults(run: Run) -> list[str]:
@@ -57,7 +57,7 @@ def test_terms_lead_to_the_number(case: Case) -> None:
 # ------------------------------------------------------------------------ sizes of 1
 
 ONE: dict[str, Any] = {"heads": 1, "d_in": 1, "d_out": 1, "most_tokens": 1}
-ONE_OF_EACH = st.one_of(cases(**ONE), cases(**ONE, block=BlockKind.PRE_NORM, d_ff=1))
+ONE_OF_EACH = st.one_of(cases(**ONE), cases(**ONE, block=TransformerBlockKind.PRE_NORM, d_ff=1))
 
 
 @given(ONE_OF_EACH)
@@ -103,13 +103,14 @@ def scores_of(run: Run, query: int) -> list[float]:
     return [float(each) for each in run.trace.read(read, (0, query))]
 
 
-def exponents(panel: CellExplanationPanel) -> list[str]:
+def exponents(panel: CellExplanation) -> list[str]:
     return [term.product.removeprefix("exp(").removesuffix(")") for term in panel.terms]
 
 
 def test_the_naive_softmax_shows_the_scores_that_it_read() -> None:
     run = a_run(
-        "a b c d", own_input=NumberMatrix.of(np.array(BOOK)), d_in=3, d_out=3, mask=MaskKind.NONE,
+        "a b c d", own_input=NumberMatrix.from_array(np.array(BOOK)), d_in=3, d_out=3,
+        mask=MaskKind.NONE,
         temperature=0.01, normalisation=NormalisationKind.NAIVE_SOFTMAX, **PLAIN,
     )  # fmt: skip
     panel = shown_cell(run, Cell("weights", (0, 1, 1)))
@@ -120,7 +121,7 @@ def test_the_naive_softmax_shows_the_scores_that_it_read() -> None:
 
 def steep_run(**fields: Any) -> Run:
     """A causal run whose second key, of three that may be read, is far below the others."""
-    inputs = NumberMatrix.of(np.array([[3.0], [-1.0], [2.9], [3.0]]))
+    inputs = NumberMatrix.from_array(np.array([[3.0], [-1.0], [2.9], [3.0]]))
     return a_run("a b c d", own_input=inputs, d_in=1, d_out=1, temperature=0.005, **PLAIN, **fields)
 
 
@@ -139,7 +140,7 @@ def test_a_key_whose_exponential_is_0_is_not_shown_as_a_masked_one(
     assert panel.terms[1].value == "0.0000"
     assert len(panel.terms) == 3  # masked keys are only counted
     assert panel.rest.startswith("1 ")
-    assert "0%" in panel.plain
+    assert "0%" in panel.plain_text
 
 
 def test_what_is_subtracted_is_the_score_and_not_a_result() -> None:
@@ -149,8 +150,8 @@ def test_what_is_subtracted_is_the_score_and_not_a_result() -> None:
 
 
 def test_a_line_whose_exponentials_would_all_be_0_shows_what_is_subtracted() -> None:
-    inputs = NumberMatrix.of(np.array([[-3.0], [3.0], [3.001]]))
-    mask = BooleanMatrix.of(np.array([[0, 1, 1], [1, 1, 1], [1, 1, 1]]))
+    inputs = NumberMatrix.from_array(np.array([[-3.0], [3.0], [3.001]]))
+    mask = BooleanMatrix.from_array(np.array([[0, 1, 1], [1, 1, 1], [1, 1, 1]]))
     sizes: dict[str, Any] = {"d_in": 1, "d_out": 1, "temperature": 0.01}
     run = a_run("a b c", own_input=inputs, mask=MaskKind.OWN, own_mask=mask, **sizes, **PLAIN)
     assert max(scores_of(run, 0)) < -800

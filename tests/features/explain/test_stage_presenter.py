@@ -10,7 +10,7 @@ from PySide6.QtTest import QTest
 from visualizer.features.explain.stage_presenter import (
     EMPTY_STAGE,
     STAGE_PANEL,
-    StageExplanationPanel,
+    StageExplanation,
 )
 from visualizer.features.explain.widget import PANE_WIDTH_PX, ExplainPane
 from visualizer.session.cell_address import Cell
@@ -29,7 +29,7 @@ def _on_flow_board(hand: Hand) -> ExplainPane:
     return pane
 
 
-def _panel(hand: Hand) -> StageExplanationPanel:
+def _panel(hand: Hand) -> StageExplanation:
     screen = hand.window.workspace.screen
     return screen.panel(STAGE_PANEL)
 
@@ -67,7 +67,7 @@ def test_a_sentence_that_appears_below_another_needs_no_scroll_bar(qtbot: QtBot)
     pane.resize(PANE_WIDTH_PX, 600)
     pane.show()
     QTest.qWaitForWindowExposed(pane)
-    stage = StageExplanationPanel("Weights", " ".join(["softmax"] * 20))
+    stage = StageExplanation("Weights", " ".join(["softmax"] * 20))
     pane.show_cell(None, LIGHT, stage)
     assert pane.value.isVisible()
     qtbot.waitUntil(lambda: pane.scroll_area.verticalScrollBar().maximum() == 0, timeout=2000)

@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtGui import QFontMetricsF, QGuiApplication, QTextDocument
 from PySide6.QtWidgets import QApplication
 
-from visualizer.features.explain.presenter import CellExplanationPanel, TermFactor, TermLine
+from visualizer.features.explain.presenter import CellExplanation, FormattedFactor, FormattedTerm
 from visualizer.features.explain.widget import PANE_WIDTH_PX, ExplainPane
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.fonts import apply_text_size, text_scale
@@ -34,11 +34,13 @@ def percent(request: pytest.FixtureRequest) -> Iterator[int]:
     QApplication.setFont(before)
 
 
-def term(name: str, factors: Sequence[str], value: str, chosen: bool = False) -> TermLine:
-    return TermLine(name, tuple(TermFactor(each, READ) for each in factors), value, chosen)
+def term(name: str, factors: Sequence[str], value: str, chosen: bool = False) -> FormattedTerm:
+    return FormattedTerm(
+        name, tuple(FormattedFactor(each, READ) for each in factors), value, chosen
+    )
 
 
-def columns(count: int) -> tuple[TermLine, ...]:
+def columns(count: int) -> tuple[FormattedTerm, ...]:
     return tuple(
         term(f"column {at + 1}", SIGNED[at % 2][:2], SIGNED[at % 2][2]) for at in range(count)
     )
@@ -50,14 +52,14 @@ def usual_width() -> int:
     return round(max(USUAL * text_scale(), 3.85 * digits))
 
 
-def made(qtbot: QtBot, terms: tuple[TermLine, ...], width: int) -> ExplainPane:
+def made(qtbot: QtBot, terms: tuple[FormattedTerm, ...], width: int) -> ExplainPane:
     """A pane that shows terms."""
     pane = ExplainPane()
     qtbot.addWidget(pane)
     pane.setStyleSheet(create_style_sheet())
     pane.resize(width, 400)
     pane.show()
-    panel = CellExplanationPanel(
+    panel = CellExplanation(
         "Scores", "A score.", "1.0000", "Σ a × b", terms, "", "sum", is_pinned=False
     )
     pane.show_cell(panel, LIGHT)
@@ -129,7 +131,7 @@ def test_twelve_columns_stand_in_lines_at_the_usual_width(percent: int, qtbot: Q
     ids=["columns", "long word", "wide word", "three factors"],
 )
 def test_nothing_is_broken_or_cut_in_the_narrowest_pane(
-    terms: tuple[TermLine, ...], percent: int, qtbot: QtBot
+    terms: tuple[FormattedTerm, ...], percent: int, qtbot: QtBot
 ) -> None:
     pane = made(qtbot, terms, round(PANE_WIDTH_PX * text_scale()))
     assert is_whole(pane)

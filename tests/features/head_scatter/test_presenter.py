@@ -6,18 +6,18 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from visualizer.attention.model_reading import (
+from visualizer.attention.model_forward_pass import (
+    AnalysisKind,
+    AnalysisRequest,
+    LogitAttributionResult,
     LogitParts,
-    LogitPartsAnswer,
-    ModelQuestion,
-    ModelReading,
-    QuestionKind,
+    ModelForwardPass,
 )
 from visualizer.features.head_scatter.presenter import (
     LOGIT_CONTRIBUTION,
     MEASURES,
     UNMEASURED_MESSAGE,
-    HeadScatterPanel,
+    HeadScatterContents,
     present_scatter,
 )
 from visualizer.session.document import Document
@@ -30,7 +30,7 @@ DOCUMENT = Document(text="a b a b a b")
 RUN = run_document(DOCUMENT, None)
 
 
-def panel_of(view: View, reading: ModelReading | None = None) -> HeadScatterPanel:
+def panel_of(view: View, reading: ModelForwardPass | None = None) -> HeadScatterContents:
     return present_scatter(resolve_view(DOCUMENT, view, replace(RUN, reading=reading)))
 
 
@@ -51,30 +51,32 @@ def test_axes_match_numpy_and_uniform_attention() -> None:
     previous = np.diagonal(weights, -1, 1, 2).mean(-1)
     np.testing.assert_allclose(panel.up.values, [previous], atol=1e-6)
     assert panel.up.chance == pytest.approx(np.mean([1 / at for at in range(2, 7)]))
-    ranked = [panel.across.values[place] for place in panel.places]
+    ranked = [panel.across.values[place] for place in panel.plotted_heads]
     assert ranked == sorted(ranked)
-    assert panel.describe((0, 1)).startswith("Layer 1, head 2: Duplicate token 0.")
+    assert panel.describe_head((0, 1)).startswith("Layer 1, head 2: Duplicate token 0.")
     assert panel.as_tsv().splitlines()[0] == "Layer\tHead\tDuplicate token\tPrevious token"
-    assert len(panel.as_tsv().splitlines()) == 1 + len(panel.places)
+    assert len(panel.as_tsv().splitlines()) == 1 + len(panel.plotted_heads)
 
 
 def test_attribution_results_can_be_axes() -> None:
     assert [each.name for each in panel_of(View()).choices] == [each.name for each in MEASURES]
     heads = np.array([[9.0, 9.0], [0.5, -2.0]])
     parts = LogitParts(1, 0.0, heads, np.zeros(2), 0.0, 0.0, (1, 3))
-    reading = ModelReading("made", (3,), {}, {}, True, (), "", None, None)
-    reading.answers.known[ModelQuestion(QuestionKind.PARTS)] = LogitPartsAnswer(parts, " cat", 0.5)
+    reading = ModelForwardPass("made", (3,), {}, {}, True, (), "", None, None)
+    reading.answers.known[AnalysisRequest(AnalysisKind.PARTS)] = LogitAttributionResult(
+        parts, " cat", 0.5
+    )
     panel = panel_of(between("entropy", LOGIT_CONTRIBUTION), reading)
     assert panel.up is not None
     np.testing.assert_array_equal(panel.up.values, heads[1:])
-    assert (panel.up.chance, panel.up.ends) == (0, (-2, 0.5))
+    assert (panel.up.chance, panel.up.limits) == (0, (-2, 0.5))
     assert panel.layers == (3,)
 
 
 def test_without_a_repeated_token_there_is_no_induction() -> None:
     run = run_document(Document(text="a b c"), None)
     panel = present_scatter(resolve_view(Document(text="a b c"), View(), run))
-    assert (panel.message, panel.places) == (UNMEASURED_MESSAGE, ())
+    assert (panel.message, panel.plotted_heads) == (UNMEASURED_MESSAGE, ())
 
 
 def test_an_unchanged_panel_is_kept() -> None:

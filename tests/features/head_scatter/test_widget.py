@@ -8,7 +8,7 @@ import numpy as np
 from PySide6.QtTest import QTest
 
 from tests.support.accessible_text import heard
-from visualizer.features.head_scatter.presenter import MEASURES, HeadScatterPanel, ScatterAxis
+from visualizer.features.head_scatter.presenter import MEASURES, HeadScatterContents, ScatterAxis
 from visualizer.features.head_scatter.widget import HeadScatterPlot
 from visualizer.widgets.theme import LIGHT
 
@@ -25,7 +25,7 @@ def test_pointing_measures_the_axes_once_for_all_heads(
 ) -> None:
     chance = np.random.default_rng(0)
     across, up = (ScatterAxis(measure, chance.random(SIDES), 0.5) for measure in MEASURES[:2])
-    panel = HeadScatterPanel(
+    panel = HeadScatterContents(
         across=across, up=up, layers=tuple(range(SIDES[0])), map_name="viridis"
     )
     plot = HeadScatterPlot()
@@ -40,9 +40,9 @@ def test_pointing_measures_the_axes_once_for_all_heads(
         measured.append(axis)
         return 0.0, 1.0
 
-    monkeypatch.setattr(ScatterAxis, "ends", property(ends))
-    last = panel.places[-1]
+    monkeypatch.setattr(ScatterAxis, "limits", property(ends))
+    last = panel.plotted_heads[-1]
     QTest.mouseMove(plot, plot.head_position(last).toPoint())
     plot.grab()
-    assert heard(plot).value == panel.describe(last)
+    assert heard(plot).value == panel.describe_head(last)
     assert len(measured) < 50

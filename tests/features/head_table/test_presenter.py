@@ -35,9 +35,9 @@ from visualizer.features.head_table.presenter import (
     PANE_TITLE,
     PREVIOUS_COLUMN,
     VALUE_WEIGHTING_COLUMN,
-    HeadTablePanel,
+    HeadTableContents,
     format_tsv,
-    present_heads,
+    present_head_table,
 )
 from visualizer.file_opening import read_layer_of_trained_example
 from visualizer.session.document import Document
@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 OPEN = View(panes=frozenset({PANE_TITLE}))
 
 
-def table(run: Run, **fields: Any) -> HeadTablePanel:
-    made = present_heads(resolved(run, replace(OPEN, **fields)), None)
+def table(run: Run, **fields: Any) -> HeadTableContents:
+    made = present_head_table(resolved(run, replace(OPEN, **fields)), None)
     assert made
     return made
 
@@ -61,7 +61,7 @@ def table(run: Run, **fields: Any) -> HeadTablePanel:
 def with_weights(run: Run, weights: np.ndarray) -> Run:
     """Return the same run with other weights."""
     old = run.trace
-    held = {name: old.cached_stage(name) for name in old.names}
+    held = {name: old.cached_stage_tensor(name) for name in old.names}
     held["weights"] = type(held["weights"])(torch.from_numpy(weights.astype(np.float32)))
     return replace(run, trace=Trace(old.spec, old.stages, {}, held, frozenset()))
 
@@ -126,7 +126,7 @@ def test_equal_heads_have_no_leading_head() -> None:
 
 @pytest.mark.parametrize("mask", MaskKind)
 def test_no_head_stands_out_with_uniform_attention(mask: MaskKind) -> None:
-    own = BooleanMatrix.of(np.tri(6, k=1, dtype=bool))
+    own = BooleanMatrix.from_array(np.tri(6, k=1, dtype=bool))
     run = a_run(normalisation=NormalisationKind.UNIFORM, mask=mask, own_mask=own)
     made = table(run)
     assert made.sentences == (NEAR_UNIFORM_MESSAGE,)
@@ -215,7 +215,7 @@ def test_the_allowed_keys_of_captured_attention_are_those_with_weight() -> None:
     """Without a known mask, keys to which no head attends are treated as masked."""
     uniform = np.tri(6) / np.arange(1, 7)[:, None]
     other = np.eye(6)
-    captured = CapturedAttention.of("a.npz", np.stack([[other, uniform], [other, other]]))
+    captured = CapturedAttention.from_array("a.npz", np.stack([[other, uniform], [other, other]]))
     made = table(create_captured_run(captured))
     own = table(a_run())
     wanted = dict(zip(own.columns, own.uniform, strict=True))
@@ -240,7 +240,7 @@ def test_the_heads_of_all_layers_are_in_one_table() -> None:
     np.testing.assert_allclose(np.array(shown, float), entropies.ravel(), rtol=1e-5)
     assert made.rows[-1].values[at] == pytest.approx(entropies.mean(), rel=1e-5)
     assert format_tsv(made, made.rows).splitlines()[4].startswith("2.1\t")
-    assert present_heads(resolved(run, replace(OPEN, layer=0)), made) is made
+    assert present_head_table(resolved(run, replace(OPEN, layer=0)), made) is made
 
 
 def test_there_is_no_uniform_value_if_the_layers_differ() -> None:
@@ -249,13 +249,13 @@ def test_there_is_no_uniform_value_if_the_layers_differ() -> None:
     causal = np.tril(np.ones((4, 4)))
     weights = np.broadcast_to(causal / causal.sum(-1, keepdims=True), (3, 2, 4, 4))
 
-    def with_masks(*masks: MaskKind) -> HeadTablePanel:
+    def with_masks(*masks: MaskKind) -> HeadTableContents:
         queries, keys, values = (each.tobytes() for each in numbers)
         layer_masks = tuple(LayerMask(mask, window=2) for mask in masks)
         vectors = CapturedVectors(
             *(2, 2, queries, keys, values, 1.0, MaskKind.NONE), layer_masks=layer_masks
         )
-        captured = CapturedAttention.of("model", weights.astype(np.float32), tuple("abcd"))
+        captured = CapturedAttention.from_array("model", weights.astype(np.float32), tuple("abcd"))
         return table(create_captured_run(replace(captured, vectors=vectors)))
 
     made = with_masks(MaskKind.CAUSAL, MaskKind.WINDOW, MaskKind.CAUSAL)
@@ -293,7 +293,7 @@ def test_the_summary_describes_the_averages() -> None:
     )
     own = np.tri(6, dtype=bool)
     own[2] = False
-    run = a_run(mask=MaskKind.OWN, own_mask=BooleanMatrix.of(own))
+    run = a_run(mask=MaskKind.OWN, own_mask=BooleanMatrix.from_array(own))
     said = "Averages of the weights over 5 of 6 queries; the others have no allowed keys."
     assert table(run).summary == said
 
@@ -313,10 +313,10 @@ def test_the_table_shows_the_current_text() -> None:
 def test_an_unchanged_table_is_the_same_object() -> None:
     run = a_run()
     made = table(run)
-    assert present_heads(resolved(run, replace(OPEN, room=7)), made) is made
+    assert present_head_table(resolved(run, replace(OPEN, room=7)), made) is made
     later = a_run(previous=run, dropout=0.5)
-    assert present_heads(resolved(later, OPEN), made) is not None
-    assert present_heads(resolved(a_run(seed=1), OPEN), made) is not made
+    assert present_head_table(resolved(later, OPEN), made) is not None
+    assert present_head_table(resolved(a_run(seed=1), OPEN), made) is not made
 
 
 def test_nothing_is_measured_while_the_pane_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,10 +351,10 @@ def test_the_summary_follows_dropout_although_the_weights_are_unchanged() -> Non
     first = a_run(heads=2)
     before = table(first)
     after = a_run(heads=2, dropout=0.5, previous=first)
-    then = present_heads(resolved(after, OPEN), before)
+    then = present_head_table(resolved(after, OPEN), before)
     assert then
     assert "of the weights before dropout" in then.summary
-    assert present_heads(resolved(after, OPEN), then) is then
+    assert present_head_table(resolved(after, OPEN), then) is then
 
 
 def test_the_table_is_copied_with_all_digits() -> None:

@@ -26,9 +26,9 @@ from visualizer.features.head_table.presenter import (
     NEAR_UNIFORM_MESSAGE,
     PREVIOUS_COLUMN,
     RETRIEVAL,
-    HeadColumn,
-    HeadRow,
-    HeadTablePanel,
+    HeadTableColumn,
+    HeadTableContents,
+    HeadTableRow,
 )
 from visualizer.features.head_table.widget import (
     CLICK_HELP,
@@ -56,7 +56,7 @@ Role = Qt.ItemDataRole
 SAID = ("Head 3 attends most to the first token: 62%.", "Head 1 is the sharpest: 0.50 bits.")
 
 # The values of four heads, and the value for uniform attention; the last head has no values.
-TABLE: dict[HeadColumn, tuple[float | None, ...]] = {
+TABLE: dict[HeadTableColumn, tuple[float | None, ...]] = {
     PREVIOUS_COLUMN: (10.0, 2.5, 70.0, None, 28.75),
     FIRST_COLUMN: (5.0, 40.0, 62.0, None, 40.0),
     CURRENT_COLUMN: (30.0, 30.0, 1.0, None, 40.0),
@@ -70,11 +70,11 @@ COLUMNS = tuple(TABLE)
 
 def a_table(
     numbers: Sequence[tuple[float | None, ...]] = NUMBERS,
-    columns: tuple[HeadColumn, ...] = COLUMNS,
+    columns: tuple[HeadTableColumn, ...] = COLUMNS,
     **fields: Any,
-) -> HeadTablePanel:
+) -> HeadTableContents:
     rows = [
-        HeadRow(
+        HeadTableRow(
             head,
             values,
             tuple(column.format_value(one) for column, one in zip(columns, values, strict=True)),
@@ -85,10 +85,10 @@ def a_table(
         "summary": "Averages of the weights over 6 queries.",
         "sentences": SAID,
         "columns": columns,
-        "rows": (*rows, HeadRow(None, (50.0,) * len(columns), ("50.0",) * len(columns))),
+        "rows": (*rows, HeadTableRow(None, (50.0,) * len(columns), ("50.0",) * len(columns))),
         "uniform": UNIFORM_VALUES,
     }
-    return HeadTablePanel(**(given | fields))
+    return HeadTableContents(**(given | fields))
 
 
 @pytest.fixture
@@ -108,7 +108,7 @@ def order(view: HeadTableView) -> list[str]:
     return [model.index(row, 0).data() for row in range(model.rowCount())]
 
 
-def section(view: HeadTableView, column: HeadColumn) -> int:
+def section(view: HeadTableView, column: HeadTableColumn) -> int:
     """Return the index of a column in the table; the column of the heads has index 0."""
     model = view.model()
     assert isinstance(model, HeadTableModel)
@@ -121,7 +121,7 @@ def titles(view: HeadTableView) -> list[str]:
     return [model.headerData(column, across) for column in range(model.columnCount())]
 
 
-def click_title(view: HeadTableView, column: HeadColumn | None) -> None:
+def click_title(view: HeadTableView, column: HeadTableColumn | None) -> None:
     """Click the title of a column, or that of the heads if `column` is None."""
     header, at = view.horizontalHeader(), section(view, column) if column else 0
     x = header.sectionViewportPosition(at) + header.sectionSize(at) // 2
@@ -325,7 +325,7 @@ def test_a_head_of_several_layers_is_opened_with_its_layer(
     values = tuple(float(at) for at in range(len(COLUMNS)))
     written = tuple(map(str, values))
     places = [(layer, head) for layer in (0, 1) for head in (0, 1)]
-    rows = tuple(HeadRow(head, values, written, layer, 4 + layer) for layer, head in places)
+    rows = tuple(HeadTableRow(head, values, written, layer, 4 + layer) for layer, head in places)
     pane.show_heads(a_table(rows=rows), LIGHT)
     assert order(pane.view) == ["5.1", "5.2", "6.1", "6.2"]
     click_title(pane.view, None)

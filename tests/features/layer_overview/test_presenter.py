@@ -23,13 +23,13 @@ from visualizer.errors import InputError
 from visualizer.features.layer_overview.presenter import (
     MAX_CELLS_PER_SIDE,
     LayerOverviewPanel,
-    present_layers,
-    present_overview,
-    similarity_order,
+    order_heads_by_similarity,
+    present_layer_overview,
+    present_overview_of_runs,
 )
-from visualizer.format import format_share
+from visualizer.format import format_percentage
 from visualizer.models.model_source import HeadEdit, HeadEditKind, ModelSource
-from visualizer.session.document import Document, LineSplit
+from visualizer.session.document import Document, LineGrouping
 from visualizer.session.head_order import HeadOrder
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.view import View
@@ -42,8 +42,10 @@ TOKENS = ("a", "b", "a", "b", "a")
 
 
 def layers_of(weights: np.ndarray, tokens: tuple[str, ...] = TOKENS) -> LayerOverviewPanel:
-    run = create_captured_run(CapturedAttention.of("made", weights.astype(np.float32), tokens))
-    return present_layers(resolve_view(Document(), View(), run), None)
+    run = create_captured_run(
+        CapturedAttention.from_array("made", weights.astype(np.float32), tokens)
+    )
+    return present_layer_overview(resolve_view(Document(), View(), run), None)
 
 
 def previous_token_head(count: int) -> np.ndarray:
@@ -65,16 +67,20 @@ def test_each_head_of_each_layer_is_there_and_named() -> None:
     assert panel.columns == 2
     assert panel.weights is not None
     np.testing.assert_allclose(panel.weights, two_layers(), atol=1e-7)
-    assert panel.describe((0, 1)).startswith("Layer 1, head 2; attends to the previous token: 100%")
-    assert panel.describe((1, 0)).startswith(
+    assert panel.describe_head((0, 1)).startswith(
+        "Layer 1, head 2; attends to the previous token: 100%"
+    )
+    assert panel.describe_head((1, 0)).startswith(
         "Layer 2, head 1; attends to the query’s own token: 100%"
     )
 
 
 @pytest.mark.parametrize("order", HeadOrder)
 def test_every_order_has_every_head_once(order: HeadOrder) -> None:
-    run = create_captured_run(CapturedAttention.of("made", two_layers().astype(np.float32), TOKENS))
-    panel = present_layers(resolve_view(Document(), View(head_order=order), run), None)
+    run = create_captured_run(
+        CapturedAttention.from_array("made", two_layers().astype(np.float32), TOKENS)
+    )
+    panel = present_layer_overview(resolve_view(Document(), View(head_order=order), run), None)
     assert sorted(panel.places) == [(0, 0), (0, 1), (1, 0), (1, 1)]
     first = {
         HeadOrder.LAYER: (0, 0), HeadOrder.PREVIOUS: (0, 1), HeadOrder.OWN: (1, 0),
@@ -87,31 +93,36 @@ def test_heads_that_value_weighting_changes_most_stand_first_and_say_by_how_much
     document = Document(text="one two three")
     run = run_document(document, None)
     view = View(head_order=HeadOrder.VALUE_WEIGHTING)
-    panel = present_layers(resolve_view(document, view, run), None)
+    panel = present_layer_overview(resolve_view(document, view, run), None)
     shares = (
-        run.trace.displayed_stage("weights", WeightTransform.TIMES_VALUE).read().astype(np.float64)
+        run.trace.displayed_tensor("weights", WeightTransform.TIMES_VALUE).read().astype(np.float64)
     )
     weights = run.trace.read("weights").astype(np.float64)  # head query key
     shares /= shares.sum(-1, keepdims=True)
     moved = (np.abs(shares - weights).sum(-1) / 2).mean(-1)
     assert [head for _, head in panel.places] == np.argsort(-moved).tolist()
-    first = panel.describe(panel.places[0])
+    first = panel.describe_head(panel.places[0])
     differ = (
-        f"weights change when multiplied by ‖v‖ and renormalized: {format_share(moved.max())}, "
+        "weights change when multiplied by ‖v‖ and "
+        f"renormalized: {format_percentage(moved.max())}, "
         f"uniform attention"
     )
     assert differ in first
-    assert "‖v‖" not in present_layers(resolve_view(document, View(), run), None).describe((0, 0))
+    assert "‖v‖" not in present_layer_overview(
+        resolve_view(document, View(), run), None
+    ).describe_head((0, 0))
 
 
 def test_likeness_puts_alike_heads_beside_each_other() -> None:
-    order = similarity_order(two_layers())
+    order = order_heads_by_similarity(two_layers())
     assert abs(order.index(0) - order.index(3)) == 1  # both uniform
 
 
 def test_cells_that_are_forbidden_are_blank() -> None:
     document = Document(text="one two three", spec=AttentionSpec(mask=MaskKind.CAUSAL))
-    panel = present_layers(resolve_view(document, View(), run_document(document, None)), None)
+    panel = present_layer_overview(
+        resolve_view(document, View(), run_document(document, None)), None
+    )
     assert panel.weights is not None
     blank = np.isnan(panel.weights)
     np.testing.assert_array_equal(blank, np.broadcast_to(~np.tri(3, dtype=bool), blank.shape))
@@ -132,9 +143,9 @@ def test_long_texts_are_pooled_to_the_largest_of_each_block() -> None:
 
 
 def test_the_text_of_a_batch_is_the_one_that_is_shown() -> None:
-    document = Document(text="one two\nthree four five", lines=LineSplit.APART)
+    document = Document(text="one two\nthree four five", lines=LineGrouping.APART)
     run = run_document(document, None)
-    panel = present_layers(resolve_view(document, View(text=1), run), None)
+    panel = present_layer_overview(resolve_view(document, View(text=1), run), None)
     assert panel.weights is not None
     wanted = run.trace.read("weights", (1,))
     np.testing.assert_array_equal(np.nan_to_num(panel.weights[0]), wanted)
@@ -143,10 +154,12 @@ def test_the_text_of_a_batch_is_the_one_that_is_shown() -> None:
 
 
 def test_an_unchanged_panel_is_the_same_object() -> None:
-    run = create_captured_run(CapturedAttention.of("made", two_layers().astype(np.float32), TOKENS))
-    first = present_layers(resolve_view(Document(), View(), run), None)
-    assert present_layers(resolve_view(Document(), View(), run), first) is first
-    assert present_layers(resolve_view(Document(), View(layer=1), run), first) is not first
+    run = create_captured_run(
+        CapturedAttention.from_array("made", two_layers().astype(np.float32), TOKENS)
+    )
+    first = present_layer_overview(resolve_view(Document(), View(), run), None)
+    assert present_layer_overview(resolve_view(Document(), View(), run), first) is first
+    assert present_layer_overview(resolve_view(Document(), View(layer=1), run), first) is not first
 
 
 def test_scores_have_no_overview() -> None:
@@ -158,24 +171,28 @@ def test_scores_have_no_overview() -> None:
 def test_runs_of_several_groups_stand_in_the_order_of_their_layers() -> None:
     whole = two_layers().astype(np.float32)
     runs = [
-        create_captured_run(CapturedAttention.of("made", whole[at : at + 1], TOKENS))
+        create_captured_run(CapturedAttention.from_array("made", whole[at : at + 1], TOKENS))
         for at in (1, 0)
     ]
-    panel = present_overview([(runs[0], (1,)), (runs[1], (0,))], HeadOrder.LAYER)
+    panel = present_overview_of_runs([(runs[0], (1,)), (runs[1], (0,))], HeadOrder.LAYER)
     assert panel.layers == (0, 1)
     assert panel.weights is not None
     np.testing.assert_allclose(panel.weights, whole)
-    measured = present_overview([(runs[0], (1,)), (runs[1], (0,))], HeadOrder.PREVIOUS)
+    measured = present_overview_of_runs([(runs[0], (1,)), (runs[1], (0,))], HeadOrder.PREVIOUS)
     assert measured.places[0] == (0, 1)
     said = "Layer 1, head 2, rank 1 of 4; attends to the previous token: 100%"
-    assert measured.describe((0, 1)).startswith(said)
+    assert measured.describe_head((0, 1)).startswith(said)
 
 
 def test_layers_that_differ_in_heads_have_no_overview() -> None:
-    one = create_captured_run(CapturedAttention.of("a", two_layers()[:1].astype(np.float32)))
-    other = create_captured_run(CapturedAttention.of("b", two_layers()[:1, :1].astype(np.float32)))
+    one = create_captured_run(
+        CapturedAttention.from_array("a", two_layers()[:1].astype(np.float32))
+    )
+    other = create_captured_run(
+        CapturedAttention.from_array("b", two_layers()[:1, :1].astype(np.float32))
+    )
     with pytest.raises(InputError, match="cannot be combined"):
-        present_overview([(one, (0,)), (other, (1,))], HeadOrder.LAYER)
+        present_overview_of_runs([(one, (0,)), (other, (1,))], HeadOrder.LAYER)
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 4), (4, 2)])
@@ -186,7 +203,9 @@ def test_another_number_of_heads_with_the_same_text_has_all_its_heads(
     for heads in (before, after):
         document = Document(text="one two three", spec=AttentionSpec(d_in=4, d_out=4, heads=heads))
         view = View(head_order=HeadOrder.SHARPEST)
-        panel = present_layers(resolve_view(document, view, run_document(document, None)), panel)
+        panel = present_layer_overview(
+            resolve_view(document, view, run_document(document, None)), panel
+        )
     assert panel
     assert sorted(panel.places) == [(0, head) for head in range(after)]
 
@@ -210,7 +229,7 @@ def long_model_run() -> tuple[Run, np.ndarray]:
 
 def test_a_long_text_of_a_model_is_shown_by_one_row_of_each_block() -> None:
     run, weights = long_model_run()
-    panel = present_layers(resolve_view(Document(), View(), run), None)
+    panel = present_layer_overview(resolve_view(Document(), View(), run), None)
     assert panel.block == 3
     assert panel.weights is not None
     rows = np.minimum(np.arange(27) * 3 + 1, 79)
@@ -222,15 +241,17 @@ def test_a_long_text_of_a_model_is_shown_by_one_row_of_each_block() -> None:
     assert "one of every 3 rows" in panel.note
     own = weights[:, :, np.arange(80), np.arange(80)].mean(-1)
     np.testing.assert_allclose(panel.values["own"], own, atol=1e-6)
-    assert "entropy" not in panel.describe((0, 0))
+    assert "entropy" not in panel.describe_head((0, 0))
 
 
 def test_heads_of_a_long_text_stand_by_what_is_measured_of_them() -> None:
     run, weights = long_model_run()
-    panel = present_layers(resolve_view(Document(), View(head_order=HeadOrder.FIRST), run), None)
+    panel = present_layer_overview(
+        resolve_view(Document(), View(head_order=HeadOrder.FIRST), run), None
+    )
     first = weights[..., 0].mean(-1).flatten()
     assert [4 * layer + head for layer, head in panel.places] == np.argsort(-first).tolist()
-    by_spread = present_layers(
+    by_spread = present_layer_overview(
         resolve_view(Document(), View(head_order=HeadOrder.SHARPEST), run), None
     )
     assert by_spread.places == tuple((at // 4, at % 4) for at in range(8))
@@ -245,12 +266,12 @@ def test_a_long_text_of_a_module_has_pictures_without_measures(
     document = Document(text=" ".join(f"word{place}" for place in range(70)))
     run = run_document(document, None)
     assert run.trace.is_blockwise
-    panel = present_layers(resolve_view(document, View(head_order=order), run), None)
+    panel = present_layer_overview(resolve_view(document, View(head_order=order), run), None)
     assert panel.weights is not None
     assert panel.weights.shape == (1, document.spec.heads, 24, 24)
     assert len(panel.places) == document.spec.heads
     place = ", rank 1 of 2" if order is HeadOrder.CHANGED else ""
-    assert panel.describe((0, 0)) == f"Layer 1, head 1{place}."
+    assert panel.describe_head((0, 0)) == f"Layer 1, head 1{place}."
     assert "heads are sorted by layer" in panel.note
 
 
@@ -261,5 +282,5 @@ def test_a_module_that_is_still_shown_has_no_edits_of_the_model_that_is_read_nex
         "folder", "a model", "0", layers=(2,), edits=(HeadEdit(2, 1, HeadEditKind.SCALED, 0.5),)
     )
     resolved = resolve_view(Document(model=model), View(), run_document(module, None), module)
-    panel = present_layers(resolved, None)
+    panel = present_layer_overview(resolved, None)
     assert (dict(panel.edits), panel.layers, panel.places) == ({}, (0,), ((0, 0),))

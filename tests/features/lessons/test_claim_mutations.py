@@ -21,19 +21,19 @@ from visualizer.attention.spec import (
     ScaleKind,
 )
 from visualizer.attention.spec_validation import spec_problems
-from visualizer.features.lessons.claim_check import ClaimResult, PrintedNumbers, check_claim
-from visualizer.features.lessons.lesson import ClaimMeasure
+from visualizer.features.lessons.claim_check import ClaimCheckResult, PrintedNumbers, check_claim
+from visualizer.features.lessons.lesson import ClaimedProperty
 from visualizer.features.lessons.lesson_file import load_lessons, read_lesson
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from visualizer.attention.run import Run
-    from visualizer.features.lessons.lesson import Claim, Page
+    from visualizer.features.lessons.lesson import LessonClaim, Page
     from visualizer.session.document import Document
 
 FOLDER = ROOT / "resources" / "lessons"
-PRINTED = PrintedNumbers.read(*FOLDER.glob("*.json"))
+PRINTED = PrintedNumbers.read_files(*FOLDER.glob("*.json"))
 LESSONS, _ = load_lessons([FOLDER], PRINTED)
 
 Number = tuple[int, int, int]
@@ -67,7 +67,7 @@ def page_of(number: Number) -> Page:
     return LESSONS[number[0]].pages[number[1]]
 
 
-def claim_of(number: Number) -> Claim:
+def claim_of(number: Number) -> LessonClaim:
     return page_of(number).claims[number[2]]
 
 
@@ -98,7 +98,7 @@ def runs() -> Runs:
     return Runs()
 
 
-def result(claim: Claim, found: Run) -> ClaimResult:
+def result(claim: LessonClaim, found: Run) -> ClaimCheckResult:
     return check_claim(claim, found, is_changed=False, is_working=False).state
 
 
@@ -108,8 +108,8 @@ def result(claim: Claim, found: Run) -> ClaimResult:
 @pytest.mark.parametrize("number", BY_SIZE, ids=name_of)
 def test_a_claim_fails_if_any_of_its_numbers_is_another(number: Number, runs: Runs) -> None:
     claim, found = claim_of(number), runs(page_of(number).document)
-    assert result(claim, found) is ClaimResult.MATCHES
-    step = 1 if claim.measure is ClaimMeasure.SHAPE else 0.0002
+    assert result(claim, found) is ClaimCheckResult.MATCHES
+    step = 1 if claim.measure is ClaimedProperty.SHAPE else 0.0002
     for place in np.ndindex(claim.printed_numbers.shape):
         for other in (
             claim.printed_numbers[place] + step,
@@ -118,8 +118,11 @@ def test_a_claim_fails_if_any_of_its_numbers_is_another(number: Number, runs: Ru
         ):
             printed = claim.printed_numbers.copy()
             printed[place] = other if np.isfinite(claim.printed_numbers[place]) else 0
-            if not np.isnan(printed[place]) or claim.measure is not ClaimMeasure.SHAPE:
-                assert result(replace(claim, printed_numbers=printed), found) is ClaimResult.DIFFERS
+            if not np.isnan(printed[place]) or claim.measure is not ClaimedProperty.SHAPE:
+                assert (
+                    result(replace(claim, printed_numbers=printed), found)
+                    is ClaimCheckResult.DIFFERS
+                )
 
 
 @pytest.mark.parametrize("number", CLAIMS, ids=name_of)
@@ -139,7 +142,7 @@ def own_numbers(document: Document) -> Iterator[np.ndarray]:
     spec = document.spec
     matrices = [spec.own_input, spec.own_mask, spec.own_kept, *(own for _, own in spec.own_weights)]
     for matrix in matrices:
-        numbers = matrix.array().astype(float) if matrix else np.eye(1)
+        numbers = matrix.to_array().astype(float) if matrix else np.eye(1)
         if not np.array_equal(numbers, np.eye(len(numbers))):
             yield from (numbers, numbers.T)
 
@@ -190,20 +193,20 @@ def other_computations(document: Document) -> dict[str, Document]:
     if spec.own_weights:
         others["own_weights"] = tuple((name, other_matrix(own)) for name, own in spec.own_weights)
     if spec.own_kept:
-        others["own_kept"] = BooleanMatrix.of(~spec.own_kept.array())
-    found = {name: document.set(name, value) for name, value in others.items()}
+        others["own_kept"] = BooleanMatrix.from_array(~spec.own_kept.to_array())
+    found = {name: document.with_setting(name, value) for name, value in others.items()}
     return {name: other for name, other in found.items() if not spec_problems(other.spec)}
 
 
 def other_matrix(matrix: NumberMatrix) -> NumberMatrix:
-    numbers = matrix.array()
+    numbers = matrix.to_array()
     added = 0.1 * np.sqrt(1 + np.arange(numbers.size))
-    return NumberMatrix.of(numbers + added.reshape(numbers.shape))
+    return NumberMatrix.from_array(numbers + added.reshape(numbers.shape))
 
 
-def compared(claim: Claim, found: Run) -> np.ndarray:
+def compared(claim: LessonClaim, found: Run) -> np.ndarray:
     """Return the values of a stage that a claim compares, or its shape."""
-    if claim.measure is ClaimMeasure.SHAPE:
+    if claim.measure is ClaimedProperty.SHAPE:
         return np.array(found.trace.shape(claim.stage))
     return found.trace.read(claim.stage, claim.at).astype(float)
 
@@ -217,7 +220,7 @@ def test_a_claim_fails_if_something_else_is_computed(number: Number, runs: Runs)
         after = compared(claim, found) if claim.stage in found.trace.names else np.zeros(0)
         if after.shape != before.shape:
             continue
-        if result(claim, found) is ClaimResult.DIFFERS:
+        if result(claim, found) is ClaimCheckResult.DIFFERS:
             failed.append(name)
         else:
             np.testing.assert_allclose(after, before, atol=2e-4, err_msg=name)

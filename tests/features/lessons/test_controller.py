@@ -91,7 +91,7 @@ def test_next_stays_under_the_pointer_from_page_to_page(hand: Hand, size: tuple[
         there = button.mapFromGlobal(at)
         assert button.rect().contains(there), (page(hand), there)
         if turned % 7 == 3:  # with the button that restores the page
-            hand.window.workspace.set("heads", 1)
+            hand.window.workspace.change_setting("heads", 1)
             hand.settle()
             assert button.rect().contains(button.mapFromGlobal(at))
         hand.click(button, button.mapFromGlobal(at))
@@ -125,8 +125,8 @@ def test_undo_after_a_lesson_continues_with_the_changes_before_it(hand: Hand) ->
     workspace = hand.window.workspace
     hand.settle()
     first = workspace.document
-    workspace.set("heads", 1)
-    workspace.set("seed", 7)
+    workspace.change_setting("heads", 1)
+    workspace.change_setting("seed", 7)
     workspace.undo()
     hand.settle()
     before = workspace.document
@@ -134,15 +134,15 @@ def test_undo_after_a_lesson_continues_with_the_changes_before_it(hand: Hand) ->
     press_button(hand, hand.window.panes["Lesson"].next_button)
     page = workspace.document
     assert (workspace.history.can_undo, workspace.history.can_redo) == (False, False)
-    workspace.set("seed", 5)
+    workspace.change_setting("seed", 5)
     press_button(hand, hand.window.panes["Lesson"].return_button)
     assert workspace.document == page
     workspace.undo()
-    assert workspace.document == page.set("seed", 5)
+    assert workspace.document == page.with_setting("seed", 5)
     press_button(hand, hand.window.panes["Lesson"].close_button)
     assert workspace.document == before
     workspace.redo()
-    assert workspace.document == before.set("seed", 7)
+    assert workspace.document == before.with_setting("seed", 7)
     workspace.undo()
     workspace.undo()
     assert workspace.document == first
@@ -164,7 +164,7 @@ def test_a_reader_may_change_everything_and_return(hand: Hand) -> None:
 
 
 def test_a_lesson_opened_while_playing_ends_without_playing(hand: Hand) -> None:
-    hand.window.controllers.playback_controller.toggle()
+    hand.window.controllers.playback_controller.toggle_playback()
     open_lesson(hand, 1)
     assert not hand.window.workspace.view.playhead.is_playing
     press_button(hand, hand.window.panes["Lesson"].close_button)
@@ -215,22 +215,22 @@ def test_play_ends_where_the_page_says_and_begins_there_again(hand: Hand) -> Non
     player, workspace = hand.window.controllers.playback_controller, hand.window.workspace
     first = workspace.view.playhead.place
     player.set_speed(8)
-    player.toggle()
+    player.toggle_playback()
     hand.until(lambda: not workspace.view.playhead.is_playing)
     assert first == PlaybackPosition("weights", 1)
     assert workspace.view.playhead.place == PlaybackPosition("weights", 5)
-    player.toggle()
+    player.toggle_playback()
     hand.until(lambda: workspace.view.playhead.place == first)
     player.go_to_end()
     hand.settle()
-    player.toggle()
+    player.toggle_playback()
     # Outside the span of the page, all stages are played.
-    assert workspace.wanted.playhead.place == PlaybackPosition("input")
+    assert workspace.requested_view.playhead.place == PlaybackPosition("input")
     hand.settle()
-    player.toggle()
+    player.toggle_playback()
     player.seek_stage("context")
     hand.settle()
-    player.toggle()
+    player.toggle_playback()
     hand.until(lambda: workspace.view.playhead.is_playing)
     hand.until(lambda: not workspace.view.playhead.is_playing)
     assert workspace.view.playhead.place is None
@@ -240,7 +240,7 @@ def test_a_page_that_is_refused_is_not_waited_for(own_folder: Path, hand: Hand) 
     check = '[{ section = "3.3.2", name = "scores", stage = "scores", at = [0] }]'
     text = GOOD.replace("heads = 1", "d_in = 3") + f"tick = {check}\n"
     (own_folder / "one.toml").write_text(text, encoding="utf-8")
-    hand.window.controllers.lesson_controller.load()
+    hand.window.controllers.lesson_controller.load_lesson_menu()
     open_lesson(hand, 0)
     hand.type_number("d_in", "0")
     hand.until(lambda: not hand.window.workspace.is_working)
@@ -249,11 +249,11 @@ def test_a_page_that_is_refused_is_not_waited_for(own_folder: Path, hand: Hand) 
 
 def test_a_page_sets_the_step_and_play_goes_on_from_there(hand: Hand) -> None:
     lesson = hand.window.controllers.lesson_controller.lessons[0]
-    number = next(at for at, shown in enumerate(lesson.pages) if shown.place)
+    number = next(at for at, shown in enumerate(lesson.pages) if shown.playback_start)
     open_lesson(hand, 1)
     for _ in range(number):
         press_button(hand, hand.window.panes["Lesson"].next_button)
-    place = lesson.pages[number].place
+    place = lesson.pages[number].playback_start
     assert place
     assert hand.window.workspace.view.playhead.place == place
     hand.press(Qt.Key.Key_PageDown, Qt.KeyboardModifier.NoModifier)
@@ -285,7 +285,7 @@ def test_lessons_of_ones_own_are_offered_and_broken_ones_named(
 ) -> None:
     (own_folder / "good.toml").write_text(GOOD, encoding="utf-8")
     (own_folder / "bad.toml").write_text(GOOD.replace("heads", "headz"), encoding="utf-8")
-    hand.window.controllers.lesson_controller.load()
+    hand.window.controllers.lesson_controller.load_lesson_menu()
     texts = offered(hand)
     assert "&0  Mine" in texts
     broken = next(action for action in menu_actions(hand) if "with errors" in action.text())
@@ -297,7 +297,7 @@ def test_lessons_of_ones_own_are_offered_and_broken_ones_named(
     box.close()
     open_lesson(hand, 0)
     assert page(hand) == "First"
-    hand.window.controllers.lesson_controller.load()
+    hand.window.controllers.lesson_controller.load_lesson_menu()
     assert offered(hand) == texts  # no entry is added twice
 
 
@@ -316,7 +316,7 @@ def test_the_folder_is_made_and_shown(
         return True
 
     monkeypatch.setattr(QDesktopServices, "openUrl", show)
-    hand.window.controllers.lesson_controller.open_folder()
+    hand.window.controllers.lesson_controller.open_lessons_folder()
     assert own_folder.is_dir()
     assert shown == [str(own_folder)]
 
@@ -324,7 +324,7 @@ def test_the_folder_is_made_and_shown(
 def test_a_folder_that_cannot_be_made_is_said(own_folder: Path, hand: Hand) -> None:
     own_folder.rmdir()
     own_folder.write_text("a file in its place", encoding="utf-8")
-    hand.window.controllers.lesson_controller.open_folder()
+    hand.window.controllers.lesson_controller.open_lessons_folder()
     (box,) = hand.boxes()
     assert "Cannot create the folder" in box.text()
     box.close()
@@ -338,7 +338,7 @@ def test_leaving_a_lesson_for_a_document_that_cannot_be_used(hand: Hand) -> None
     open_lesson(hand, 1)
     press_button(hand, hand.window.panes["Lesson"].next_button)
     hand.click(hand.window.panes["Lesson"].close_button)
-    hand.until(lambda: hand.window.workspace.view == hand.window.workspace.wanted)
+    hand.until(lambda: hand.window.workspace.view == hand.window.workspace.requested_view)
     assert hand.problem("heads")
     assert "concat" not in before
     assert hand.window.workspace.screen.panel(BOARD_CONTENTS).step_highlights.leading is None

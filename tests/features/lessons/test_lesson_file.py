@@ -14,26 +14,26 @@ from hypothesis import strategies as st
 from tests.architecture.project_graph import ROOT
 from tests.support.examples import examples
 from visualizer.attention.settings import SETTINGS
-from visualizer.attention.spec import MaskKind, MaskRoute
+from visualizer.attention.spec import MaskKind, MaskPlacement
 from visualizer.features.lessons import lesson_file
 from visualizer.features.lessons.claim_check import InvalidLessonValueError, PrintedNumbers
 from visualizer.features.lessons.lesson_file import (
     SETTING_NAMES,
     LessonError,
-    find_line,
+    find_line_number,
     load_lessons,
     parse_setting_value,
     read_lesson,
 )
 from visualizer.session.cell_address import Cell
-from visualizer.session.document import Document, LineSplit
+from visualizer.session.document import Document, LineGrouping
 from visualizer.session.timeline import PlaybackPosition, StepSize
 
 if TYPE_CHECKING:
     from visualizer.features.lessons.lesson import Lesson
 
 FOLDER = ROOT / "resources" / "lessons"
-PRINTED = PrintedNumbers.read(*FOLDER.glob("*.json"))
+PRINTED = PrintedNumbers.read_files(*FOLDER.glob("*.json"))
 
 GOOD = """\
 title = "One"      # line 1
@@ -88,19 +88,19 @@ def test_a_good_one_is_read_whole() -> None:
     assert (lesson.name, lesson.title, lesson.section) == ("one.toml", "One", "3.3")
     first, second, third = lesson.pages
     assert first.markup == "seed = 5, and no setting\n"
-    assert first.document == Document("stages = 1").set("mechanism", "simplified")
-    assert (first.claims, first.cell, first.place, first.grain) == ((), None, None, None)
+    assert first.document == Document("stages = 1").with_setting("mechanism", "simplified")
+    assert (first.claims, first.cell, first.playback_start, first.grain) == ((), None, None, None)
     assert second.document.spec.mask is MaskKind.CAUSAL
     assert (second.grain, second.span) == (
         StepSize.CELL,
         (PlaybackPosition("scores", 1, 2), "scores"),
     )
-    assert second.place == PlaybackPosition("scores", 1, 2)
+    assert second.playback_start == PlaybackPosition("scores", 1, 2)
     assert second.cell == Cell("weights", (0, 1, 1))
     assert [claim.at for claim in second.claims] == [(0,), (0, 1)]
     assert second.stages == {"scores", "weights"}
     assert third.document.spec.own_kept
-    assert third.document.spec.own_kept.array().sum() == 21
+    assert third.document.spec.own_kept.to_array().sum() == 21
     assert third.claims[0].factor == 12
 
 
@@ -287,7 +287,7 @@ def refusal(text: str) -> LessonError | None:
 
 @given(st.text(max_size=80), st.lists(st.integers(-3, 9) | st.text(max_size=5), max_size=4))
 def test_a_line_is_found_in_any_text(text: str, path: list[int | str]) -> None:
-    assert 1 <= find_line(text, tuple(path)) <= text.count("\n") + 1
+    assert 1 <= find_line_number(text, tuple(path)) <= text.count("\n") + 1
 
 
 # ---------------------------------------------------------------------------------- settings
@@ -296,7 +296,7 @@ def test_a_line_is_found_in_any_text(text: str, path: list[int | str]) -> None:
 def test_every_setting_there_is_can_be_set() -> None:
     assert {setting.name for setting in SETTINGS} <= set(SETTING_NAMES)
     for name in SETTING_NAMES:
-        assert Document().set(name, Document().get(name)) == Document()
+        assert Document().with_setting(name, Document().get_setting(name)) == Document()
 
 
 def value(name: str, given: object, document: Document | None = None) -> Any:
@@ -304,23 +304,23 @@ def value(name: str, given: object, document: Document | None = None) -> Any:
 
 
 def test_values_are_those_that_a_document_takes() -> None:
-    assert value("route", "after") is MaskRoute.AFTER
-    assert value("lines", "apart") is LineSplit.APART
+    assert value("route", "after") is MaskPlacement.AFTER
+    assert value("lines", "apart") is LineGrouping.APART
     assert value("temperature", 2) == 2.0
     assert isinstance(value("temperature", 2), float)
     kept = value("own_kept", {"section": "3.5.2", "name": "causal weights, macOS"})
-    assert kept.array().sum() == 7
+    assert kept.to_array().sum() == 7
     own = value("own_weights", {"W_value": [[1, 0.5]], "W_query": [[2, 3]]})
     assert [name for name, _ in own] == ["W_query", "W_value"]
-    np.testing.assert_array_equal(own[1][1].array(), [[1, 0.5]])
+    np.testing.assert_array_equal(own[1][1].to_array(), [[1, 0.5]])
     mask = value("own_mask", [[True, False], [1, 0.0]])
-    assert mask.array().tolist() == [[True, False], [True, False]]
+    assert mask.to_array().tolist() == [[True, False], [True, False]]
 
 
 def test_vectors_can_be_encoded_from_the_text() -> None:
-    document = Document().set("text", "to be to")
-    assert value("own_input", "ids", document).array().tolist() == [[1], [0], [1]]
-    one_hot = value("own_input", "one-hot", document).array()
+    document = Document().with_setting("text", "to be to")
+    assert value("own_input", "ids", document).to_array().tolist() == [[1], [0], [1]]
+    one_hot = value("own_input", "one-hot", document).to_array()
     assert one_hot.tolist() == [[0, 1], [1, 0], [0, 1]]
     with pytest.raises(InvalidLessonValueError, match="ids, one-hot"):
         value("own_input", "2-hot", document)
@@ -401,16 +401,16 @@ text_tokens = 6
 
 
 def test_printed_numbers_are_found_by_how_their_names_begin() -> None:
-    section, name, numbers = PRINTED.find("3.5.1", "scores masked")
+    section, name, numbers = PRINTED.find_by_prefix("3.5.1", "scores masked")
     assert (section, name) == ("3.5.1 causal mask", "scores masked with -inf (null is -inf)")
     assert numbers[0, 1] == -np.inf
     assert not numbers.flags.writeable
     assert (
-        PRINTED.find("3.3.1", "context")[1] == "context"
+        PRINTED.find_by_prefix("3.3.1", "context")[1] == "context"
     )  # an exact name, although others begin with it
-    assert PRINTED.find("3.4.1", "score of")[2].shape == ()
+    assert PRINTED.find_by_prefix("3.4.1", "score of")[2].shape == ()
     with pytest.raises(InvalidLessonValueError, match="No section name starts with"):
-        PRINTED.find("_about", "x")
+        PRINTED.find_by_prefix("_about", "x")
 
 
 # ------------------------------------------------------------------------------------- files
@@ -450,7 +450,9 @@ def test_a_lesson_may_tick_numbers_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "numbers.json"
     sections = {"mine": {"scores": [[1, None]]}, "_about": "x"}
     path.write_text(json.dumps(sections), encoding="utf-8")
-    assert PrintedNumbers.read(path).find("mine", "scores")[2].tolist() == [[1.0, -np.inf]]
+    assert PrintedNumbers.read_files(path).find_by_prefix("mine", "scores")[2].tolist() == [
+        [1.0, -np.inf]
+    ]
 
 
 def refuse(*asked: object) -> bool:

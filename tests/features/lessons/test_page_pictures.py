@@ -17,14 +17,14 @@ from visualizer.features.lessons.lesson import view_of_page
 from visualizer.features.lessons.lesson_file import load_lessons
 from visualizer.heatmap.board import Board
 from visualizer.heatmap.board_presenter import present_board
-from visualizer.session.timeline import Playhead
+from visualizer.session.timeline import PlaybackState
 from visualizer.session.view import View
 
 if TYPE_CHECKING:
     from visualizer.heatmap.board import Heatmap
 
 FOLDER = ROOT / "resources" / "lessons"
-PRINTED = PrintedNumbers.read(*FOLDER.glob("*.json"))
+PRINTED = PrintedNumbers.read_files(*FOLDER.glob("*.json"))
 LESSONS, _ = load_lessons([FOLDER], PRINTED)
 PAGES = {
     page.title: (lesson, number) for lesson in LESSONS for number, page in enumerate(lesson.pages)
@@ -66,7 +66,7 @@ def heatmaps(title: str) -> tuple[Heatmap, ...]:
     """Return the heatmaps of a page, with all cells computed."""
     lesson, number = PAGES[title]
     document = lesson.pages[number].document
-    view = replace(view_of_page(lesson, number, View()), playhead=Playhead())
+    view = replace(view_of_page(lesson, number, View()), playhead=PlaybackState())
     shown = resolved(run(document.tokens(), document.spec), view, document)
     return present_board(shown, Board()).heatmaps
 
@@ -79,7 +79,7 @@ def colours(heatmap: Heatmap) -> np.ndarray:
         low = -high if heatmap.colour.is_signed else 0 * high
     with np.errstate(divide="ignore", invalid="ignore"):
         places = (heatmap.values.astype(float) - low) / (high - low)
-    for mark in heatmap.marks:
+    for mark in heatmap.cell_masks:
         if mark is not None:
             places[mark] = np.nan
     places[~np.isfinite(places)] = np.nan

@@ -21,10 +21,10 @@ from visualizer.attention.modules import (
 )
 from visualizer.attention.run import run
 from visualizer.attention.spec import Device, DropoutMode, MaskKind, NormalisationKind
-from visualizer.features.lessons.claim_check import ClaimResult, PrintedNumbers
+from visualizer.features.lessons.claim_check import ClaimCheckResult, PrintedNumbers
 from visualizer.features.lessons.lesson import view_of_page
 from visualizer.features.lessons.lesson_file import load_lessons
-from visualizer.features.lessons.presenter import LessonPanel, markup_to_html, present_position
+from visualizer.features.lessons.presenter import LessonPanel, markup_to_html, present_lesson_page
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from visualizer.features.lessons.lesson import Lesson, Page
 
 FOLDER = ROOT / "resources" / "lessons"
-PRINTED = PrintedNumbers.read(*FOLDER.glob("*.json"))
+PRINTED = PrintedNumbers.read_files(*FOLDER.glob("*.json"))
 LESSONS, ERRORS = load_lessons([FOLDER], PRINTED)
 
 Number = tuple[int, int]
@@ -88,7 +88,7 @@ def present_page(
     lesson: Lesson, page: int, document: Document, run: Run | None, computed: Document | None
 ) -> LessonPanel:
     position = LessonPosition(lesson.name, page)
-    return present_position({lesson.name: lesson}, position, document, run, computed)
+    return present_lesson_page({lesson.name: lesson}, position, document, run, computed)
 
 
 # ----------------------------------------------------------------------------------- pages
@@ -114,11 +114,14 @@ def test_what_a_page_points_at_is_there(number: Number, runs: Runs) -> None:
         batch = (0,) * len(trace.axes)
         assert page.cell.stage in page.stages
         assert trace.read(page.cell.stage, (*batch, *page.cell.place)).shape == ()
-    if page.place:
+    if page.playback_start:
         assert page.grain
-        assert page.place.stage in page.stages
-        assert Timeline.of(trace, page.grain).nearest(page.place) == page.place
-        shown = {page.place.stage, *trace.stage(page.place.stage).reads}
+        assert page.playback_start.stage in page.stages
+        assert (
+            Timeline.from_trace(trace, page.grain).nearest_position(page.playback_start)
+            == page.playback_start
+        )
+        shown = {page.playback_start.stage, *trace.stage(page.playback_start.stage).reads}
         assert shown <= page.stages, "a step shows its stage and what that reads"
     assert page.stages
 
@@ -313,7 +316,7 @@ def cross_entropies(logits: torch.Tensor, ids: list[int]) -> torch.Tensor:
 
 def test_what_is_worked_by_hand_is_so_in_numpy() -> None:
     def of(section: str, name: str) -> np.ndarray:
-        return PRINTED.find(f"by hand: {section}", name)[2]
+        return PRINTED.find_by_prefix(f"by hand: {section}", name)[2]
 
     def same(section: str, name: str, expected: np.ndarray) -> None:
         np.testing.assert_allclose(of(section, name), expected, atol=6e-5, err_msg=name)
@@ -362,13 +365,13 @@ def test_what_is_worked_by_hand_is_so_in_numpy() -> None:
 
 
 def test_the_tensor_of_the_notebook_has_eighteen_products() -> None:
-    a = PRINTED.find("notebook: heads", "a")[2]
+    a = PRINTED.find_by_prefix("notebook: heads", "a")[2]
     heads = torch.tensor(np.stack(np.split(a, 2, axis=1)))[None]
     assert heads.shape == (1, 2, 3, 4)
     products = heads @ heads.transpose(2, 3)
     assert products.numel() == 18
     for number in (1, 2):
-        printed = PRINTED.find("notebook: heads", f"products of head {number}")[2]
+        printed = PRINTED.find_by_prefix("notebook: heads", f"products of head {number}")[2]
         np.testing.assert_allclose(products[0, number - 1], printed, atol=6e-5)
 
 
@@ -460,7 +463,7 @@ def test_titles_are_found_once() -> None:
 
 def own_weights(title: str) -> dict[str, np.ndarray]:
     own = page_of(BY_TITLE[title]).document.spec.own_weights
-    return {name: matrix.array().astype(np.float32) for name, matrix in own}
+    return {name: matrix.to_array().astype(np.float32) for name, matrix in own}
 
 
 def test_the_carried_weights_are_those_that_seed_123_draws() -> None:
@@ -497,7 +500,7 @@ def test_scaling_takes_the_same_scores(runs: Runs) -> None:
 def with_one_changed(section: str, name: str) -> tuple[Lesson, ...]:
     """Read the lessons with a change to the largest of the given printed numbers."""
     sections: dict[str, Any] = json.loads(json.dumps(PRINTED.sections))
-    *_, numbers = PRINTED.find(section, name)
+    *_, numbers = PRINTED.find_by_prefix(section, name)
     flat = numbers.astype(float).ravel()
     flat[np.argmax(flat)] += 1 if "shape" in name else 0.0002
     changed = flat.reshape(numbers.shape).tolist()
@@ -561,10 +564,10 @@ def test_whatever_the_reader_changes_the_tick_says_so(
     lesson, page = LESSONS[number[0]], number[1]
     own = edited = lesson.pages[page].document
     for name, value in edits:
-        edited = edited.set(name, value)
+        edited = edited.with_setting(name, value)
     for computed in (edited, own, None):  # the shown numbers do not matter
         panel = present_page(lesson, page, edited, None, computed)
-        wanted = ClaimResult.WAITING if edited == own else ClaimResult.CHANGED
+        wanted = ClaimCheckResult.WAITING if edited == own else ClaimCheckResult.CHANGED
         assert {check.state for check in panel.checks} == {wanted}
         assert panel.is_changed == (edited != own)
 
@@ -579,15 +582,15 @@ def test_a_tick_waits_for_the_pages_own_numbers(runs: Runs) -> None:
         (None, document),
     ):
         panel = present_page(lesson, page, document, found, computed)
-        assert [check.state for check in panel.checks] == [ClaimResult.WAITING]
+        assert [check.state for check in panel.checks] == [ClaimCheckResult.WAITING]
 
 
 def test_where_it_is_computed_is_the_readers_choice(runs: Runs) -> None:
     number = BY_TITLE["Scores are symmetric"]
     lesson, page = LESSONS[number[0]], number[1]
-    document = lesson.pages[page].document.set("device", Device.CPU)
+    document = lesson.pages[page].document.with_setting("device", Device.CPU)
     panel = present_page(lesson, page, document, runs(number), document)
-    assert [check.state for check in panel.checks] == [ClaimResult.MATCHES]
+    assert [check.state for check in panel.checks] == [ClaimCheckResult.MATCHES]
     assert not panel.is_changed
 
 
@@ -627,7 +630,7 @@ def test_pages_do_not_build_on_each_other() -> None:
     plain = titles["The weighted sum"]
     assert titles["Where division fails"].spec.d_in == 4
     assert plain.spec.d_in == 3
-    assert plain == Document().set("mechanism", "simplified")
+    assert plain == Document().with_setting("mechanism", "simplified")
 
 
 # ----------------------------------------------------------------------------------- markup

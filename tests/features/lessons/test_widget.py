@@ -11,7 +11,7 @@ from PySide6.QtGui import QTextDocumentFragment
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QLabel
 
-from visualizer.features.lessons.claim_check import ClaimCheck, ClaimResult
+from visualizer.features.lessons.claim_check import CheckedClaim, ClaimCheckResult
 from visualizer.features.lessons.presenter import LessonPanel, markup_to_html
 from visualizer.features.lessons.widget import EMPTY_MESSAGE, LessonPane
 from visualizer.widgets.theme import DARK, LIGHT
@@ -19,12 +19,16 @@ from visualizer.widgets.theme import DARK, LIGHT
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
-MATCHES = ClaimCheck("scores (3.3.1): matches the book to four decimals", ClaimResult.MATCHES)
-DIFFERS = ClaimCheck(
-    "weights: differs from the book", ClaimResult.DIFFERS, "Expected 1, computed <2>."
+MATCHES = CheckedClaim(
+    "scores (3.3.1): matches the book to four decimals", ClaimCheckResult.MATCHES
 )
-WAITING = ClaimCheck("weights: computing", ClaimResult.WAITING)
-CHANGED = ClaimCheck("weights: not compared", ClaimResult.CHANGED, "The settings are others.")
+DIFFERS = CheckedClaim(
+    "weights: differs from the book", ClaimCheckResult.DIFFERS, "Expected 1, computed <2>."
+)
+WAITING = CheckedClaim("weights: computing", ClaimCheckResult.WAITING)
+CHANGED = CheckedClaim(
+    "weights: not compared", ClaimCheckResult.CHANGED, "The settings are others."
+)
 PANEL = LessonPanel(
     "A <lesson>", "3.3", 3, 7, "One & all", markup_to_html("Some **bold** `code`."), (MATCHES,)
 )
@@ -67,11 +71,11 @@ def test_ticks_come_and_go_with_the_page(pane: LessonPane) -> None:
     assert ticks(pane) == []
 
 
-@pytest.mark.parametrize("state", ClaimResult)
-def test_every_state_of_a_tick_has_its_mark(pane: LessonPane, state: ClaimResult) -> None:
+@pytest.mark.parametrize("state", ClaimCheckResult)
+def test_every_state_of_a_tick_has_its_mark(pane: LessonPane, state: ClaimCheckResult) -> None:
     drawn = []
     for theme in (LIGHT, DARK):
-        pane.show_lesson(replace(PANEL, checks=(ClaimCheck("x", state),)), theme)
+        pane.show_lesson(replace(PANEL, checks=(CheckedClaim("x", state),)), theme)
         image = pane.check_rows[0].mark.pixmap().toImage()
         size = range(image.width()), range(image.height())
         alphas = [image.pixelColor(x, y).alpha() for x in size[0] for y in size[1]]
@@ -82,8 +86,8 @@ def test_every_state_of_a_tick_has_its_mark(pane: LessonPane, state: ClaimResult
 
 def test_marks_differ(pane: LessonPane) -> None:
     images = []
-    for state in (ClaimResult.MATCHES, ClaimResult.DIFFERS, ClaimResult.WAITING):
-        pane.show_lesson(replace(PANEL, checks=(ClaimCheck("x", state),)), LIGHT)
+    for state in (ClaimCheckResult.MATCHES, ClaimCheckResult.DIFFERS, ClaimCheckResult.WAITING):
+        pane.show_lesson(replace(PANEL, checks=(CheckedClaim("x", state),)), LIGHT)
         images.append(pane.check_rows[0].mark.pixmap().toImage())
     assert all(one != other for at, one in enumerate(images) for other in images[:at])
 

@@ -29,7 +29,7 @@ from visualizer.heatmap.cell_cursor import present_cursor
 from visualizer.session.cell_address import Cell
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
-from visualizer.session.view_options import PANE_TITLE, LineOptions, LineSide, LineToken
+from visualizer.session.view_options import PANE_TITLE, LineViewOptions, LineViewSide, LineViewToken
 from visualizer.session.zoom_ranges import ZoomRange
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def test_without_a_pinned_query_they_are_of_those_that_are_seen(
 def test_transform_head_threshold_and_count_select_from_the_same_rows(
     whole: Run, long: Run
 ) -> None:
-    options = LineOptions(solo=1, threshold=0.006, top=2)
+    options = LineViewOptions(solo=1, threshold=0.006, top=2)
     pinned = Cell("weights", (1, 100, 3))
     view = replace(SEEN, pinned=pinned, lines=options, lens=WeightTransform.WITHOUT_FIRST)
     panel = read(long, view)
@@ -195,7 +195,7 @@ def test_the_lines_of_a_listed_token_light_up_and_lead_to_its_largest_cell(
     view = replace(SEEN, pinned=Cell("weights", (0, 200, 7)))
     panel = read(long, view)
     query = int(panel.lines.queries[-1])
-    found = strongest_line_cell(resolved(long, view), LineToken(LineSide.QUERY, query))
+    found = strongest_line_cell(resolved(long, view), LineViewToken(LineViewSide.QUERY, query))
     weights = whole.trace.read("weights")
     assert found is not None
     head, _, key = np.unravel_index(weights[:, query].argmax(), weights[:, :1].shape)

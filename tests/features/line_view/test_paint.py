@@ -14,7 +14,7 @@ from visualizer.features.line_view.paint import (
     curve_path,
     lay_out_lines,
     path_from_elements,
-    piece_elements,
+    polyline_elements,
 )
 from visualizer.widgets.fonts import font_metrics
 
@@ -26,7 +26,7 @@ LINES = st.lists(st.tuples(PLACES, PLACES), min_size=1, max_size=5)
 @given(LINES)
 def test_pieces_follow_the_curve_and_are_short(lines: list[tuple[float, float]]) -> None:
     begins, ends = np.array(lines).T
-    for pieces, begin, end in zip(piece_elements(ROWS, begins, ends), begins, ends, strict=True):
+    for pieces, begin, end in zip(polyline_elements(ROWS, begins, ends), begins, ends, strict=True):
         curve = curve_path(ROWS, np.array([begin]), np.array([end]))
         corners = np.array([(point.x, point.y) for point in map(curve.elementAt, range(4))])
         times = np.linspace(0, 1, len(pieces))
@@ -47,7 +47,7 @@ def test_a_path_has_every_piece_and_a_beginning_for_each_line(
     lines: list[tuple[float, float]],
 ) -> None:
     begins, ends = np.array(lines).T
-    pieces = piece_elements(ROWS, begins, ends)
+    pieces = polyline_elements(ROWS, begins, ends)
     path = path_from_elements(pieces)
     assert path.elementCount() == pieces.size
     elements = [path.elementAt(at) for at in range(pieces.size)]

@@ -30,7 +30,7 @@ from visualizer.features.line_view.presenter import (
 from visualizer.heatmap.cell_cursor import present_cursor
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
+from visualizer.session.timeline import PlaybackPosition, PlaybackState, StepSize
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
 from visualizer.session.view_options import (
@@ -38,9 +38,9 @@ from visualizer.session.view_options import (
     PANE_TITLE,
     ColourLimits,
     ColourOptions,
-    LineOptions,
-    LineSide,
-    LineToken,
+    LineViewOptions,
+    LineViewSide,
+    LineViewToken,
 )
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ LONG = " ".join(f"w{number}" for number in range(30))
 HALF: dict[str, Any] = {"dropout": 0.5, "dropout_seed": 3}
 
 
-def a_view(options: LineOptions | None = None, **fields: Any) -> View:
-    return View(lines=options or LineOptions(), panes=frozenset({PANE_TITLE}), **fields)
+def a_view(options: LineViewOptions | None = None, **fields: Any) -> View:
+    return View(lines=options or LineViewOptions(), panes=frozenset({PANE_TITLE}), **fields)
 
 
 def show(run: Run, view: View, previous: LinePanel | None = None) -> LinePanel:
@@ -73,7 +73,7 @@ def placed(lines: SelectedLines) -> dict[tuple[int, int, int], float]:
 def expected(run: Run, stage: str = "weights") -> dict[tuple[int, int, int], float]:
     """Return each allowed weight that is not 0, in float64, for a run of one text."""
     weights = run.trace.read(stage).astype(np.float64)
-    may = np.broadcast_to(allowed(run.trace.spec, run.trace.tokens, stage), weights.shape)
+    may = np.broadcast_to(allowed(run.trace.spec, run.trace.query_count, stage), weights.shape)
     found = np.argwhere(may & (weights != 0)).tolist()
     return {(head, query, key): weights[head, query, key] for head, query, key in found}
 
@@ -103,7 +103,7 @@ def test_every_weight_has_a_line_and_no_forbidden_pair_has_one(mask: MaskKind) -
 
 def test_a_threshold_leaves_smaller_weights_out_and_says_so() -> None:
     computed = a_run(heads=2)
-    panel = show(computed, a_view(LineOptions(threshold=0.2)))
+    panel = show(computed, a_view(LineViewOptions(threshold=0.2)))
     large = {at: weight for at, weight in expected(computed).items() if weight >= 0.2}
     assert placed(panel.lines) == pytest.approx(large)
     assert panel.notes == ("weights ≥ 0.2",)
@@ -112,7 +112,7 @@ def test_a_threshold_leaves_smaller_weights_out_and_says_so() -> None:
 @pytest.mark.parametrize("top", [1, 2, 3])
 def test_the_largest_of_each_query_and_head(top: int) -> None:
     computed = a_run(d_in=4, d_out=4)
-    panel = show(computed, a_view(LineOptions(top=top)))
+    panel = show(computed, a_view(LineViewOptions(top=top)))
     chosen = {
         (head, query, key)
         for (head, query), sizes in ranked(expected(computed)).items()
@@ -124,21 +124,21 @@ def test_the_largest_of_each_query_and_head(top: int) -> None:
 
 
 def test_more_than_there_are_is_all_of_them() -> None:
-    panel = show(a_run("a b"), a_view(LineOptions(top=9)))
+    panel = show(a_run("a b"), a_view(LineViewOptions(top=9)))
     assert (len(panel.lines), panel.notes) == (6, ())
 
 
 def test_one_head_alone() -> None:
     computed = a_run()
-    panel = show(computed, a_view(LineOptions(solo=1, top=1)))
+    panel = show(computed, a_view(LineViewOptions(solo=1, top=1)))
     assert set(panel.lines.heads.tolist()) == {1}
     assert (panel.solo, panel.heads) == (1, 2)
     assert panel.notes == ("the largest per query",)
-    assert show(computed, a_view(LineOptions(solo=7))).solo == 1
+    assert show(computed, a_view(LineViewOptions(solo=7))).solo == 1
 
 
 def test_the_head_of_the_pinned_cell_is_followed() -> None:
-    computed, options = a_run(), LineOptions(solo=FOLLOW_PINNED)
+    computed, options = a_run(), LineViewOptions(solo=FOLLOW_PINNED)
     assert show(computed, a_view(options)).solo == 0
     assert show(computed, a_view(options, pinned=Cell("scores", (1, 2, 0)))).solo == 1
     assert show(computed, a_view(options, pinned=Cell("output", (1, 1)))).solo == 0
@@ -186,7 +186,7 @@ def test_where_only_folds_have_a_row_the_lines_are_of_all_heads() -> None:
 def test_it_is_said_what_the_lines_are_through_a_lens(
     lens: WeightTransform, said: tuple[str, ...]
 ) -> None:
-    assert show(a_run(), a_view(LineOptions(threshold=0.01), lens=lens)).notes == said
+    assert show(a_run(), a_view(LineViewOptions(threshold=0.01), lens=lens)).notes == said
 
 
 def test_heads_folded_into_one_light_no_line_of_their_own() -> None:
@@ -214,7 +214,7 @@ def test_weights_below_0_have_lines_by_their_size() -> None:
     computed = a_run(normalisation=NormalisationKind.SUM, mask=MaskKind.NONE, d_in=4, seed=5)
     every = expected(computed)
     assert min(every.values()) < 0
-    panel = show(computed, a_view(LineOptions(threshold=0.3)))
+    panel = show(computed, a_view(LineViewOptions(threshold=0.3)))
     large = {at: weight for at, weight in every.items() if abs(weight) >= 0.3}
     assert placed(panel.lines) == pytest.approx(large)
     assert (panel.lines.line_strengths >= 0).all()
@@ -231,7 +231,7 @@ def test_a_text_of_a_batch_has_its_own_lines_and_none_to_padding() -> None:
 
 
 def test_a_threshold_above_all_says_how_to_see_more() -> None:
-    panel = show(a_run(mask=MaskKind.NONE), a_view(LineOptions(threshold=1)))
+    panel = show(a_run(mask=MaskKind.NONE), a_view(LineViewOptions(threshold=1)))
     assert (len(panel.lines), panel.message) == (0, BELOW_THRESHOLD_MESSAGE)
 
 
@@ -245,7 +245,7 @@ def test_a_threshold_above_all_says_how_to_see_more() -> None:
     most=st.integers(1, 60),
     mask=st.sampled_from([MaskKind.NONE, MaskKind.CAUSAL, MaskKind.WINDOW]),
     options=structs(
-        LineOptions,
+        LineViewOptions,
         threshold=st.sampled_from([0.0, 0.1, 0.3]),
         top=st.integers(0, 5),
         solo=st.sampled_from([None, 0, FOLLOW_PINNED]),
@@ -253,7 +253,7 @@ def test_a_threshold_above_all_says_how_to_see_more() -> None:
     seed=st.integers(0, 99),
 )
 def test_no_line_is_smaller_than_one_left_out_of_its_head_and_query(
-    tokens: int, heads: int, most: int, mask: MaskKind, options: LineOptions, seed: int
+    tokens: int, heads: int, most: int, mask: MaskKind, options: LineViewOptions, seed: int
 ) -> None:
     text = " ".join(f"w{number}" for number in range(tokens))
     spec: dict[str, Any] = {
@@ -296,11 +296,11 @@ def test_what_is_thinned_says_of_how_many(monkeypatch: pytest.MonkeyPatch) -> No
     assert panel.lines.is_thinned
     assert len(panel.lines) == 2 * (1 + 2 + 3 + 3 + 3 + 3)
     assert panel.notes == ("30 of 42 lines: the 3 largest per query and head",)
-    panel = show(computed, a_view(LineOptions(solo=0)))
+    panel = show(computed, a_view(LineViewOptions(solo=0)))
     assert not panel.lines.is_thinned
-    panel = show(computed, a_view(LineOptions(top=5)))
+    panel = show(computed, a_view(LineViewOptions(top=5)))
     assert panel.notes == ("30 of 42 lines: the 3 largest per query and head",)
-    panel = show(computed, a_view(LineOptions(top=3)))
+    panel = show(computed, a_view(LineViewOptions(top=3)))
     assert panel.notes == ("the 3 largest per query and head",)
 
 
@@ -375,11 +375,11 @@ def test_a_cell_lights_all_lines_of_its_query() -> None:
 
 def test_a_cell_that_was_come_to_by_its_key_lights_all_lines_to_it() -> None:
     computed = a_run()
-    cell = strongest_line_cell(resolved(computed, a_view()), LineToken(LineSide.KEY, 2))
+    cell = strongest_line_cell(resolved(computed, a_view()), LineViewToken(LineViewSide.KEY, 2))
     every = {at: weight for at, weight in expected(computed).items() if at[2] == 2}
     assert cell is not None
     assert computed.trace.read("weights", cell.place) == np.float32(max(every.values()))
-    options = LineOptions(by_key=frozenset({cell}))
+    options = LineViewOptions(by_key=frozenset({cell}))
     panel = show(computed, a_view(options, pinned=cell))
     assert panel.highlighted_lines is not None
     assert placed(panel.highlighted_lines) == pytest.approx(every)
@@ -400,7 +400,7 @@ def test_a_row_of_the_keys_lights_the_lines_to_it() -> None:
 
 def test_lit_lines_keep_to_the_threshold_and_to_the_largest() -> None:
     computed = a_run()
-    options = LineOptions(threshold=0.1, top=2)
+    options = LineViewOptions(threshold=0.1, top=2)
     whole = placed(show(computed, a_view(options)).lines)
     for cell, side in ((Cell("weights", (0, 5, 1)), 1), (Cell("keys", (0, 1, 0)), 2)):
         lit = show(computed, a_view(options, pinned=cell)).highlighted_lines
@@ -440,7 +440,7 @@ def test_the_picture_is_kept_while_the_cursor_moves() -> None:
         left.weight,
         left.highlight_note,
     ) == (None,) * 4 + ("",)
-    other = show(computed, a_view(LineOptions(top=1)), previous=before)
+    other = show(computed, a_view(LineViewOptions(top=1)), previous=before)
     assert other.lines is not before.lines
 
 
@@ -456,18 +456,22 @@ def test_what_is_to_be_predicted_is_covered() -> None:
         None,
         HIDDEN_MESSAGE,
     )
-    assert strongest_line_cell(resolved(a_run(), view), LineToken(LineSide.QUERY, 3)) is None
+    assert (
+        strongest_line_cell(resolved(a_run(), view), LineViewToken(LineViewSide.QUERY, 3)) is None
+    )
 
 
 def test_lines_come_as_playback_does() -> None:
     computed, view = a_run(mask=MaskKind.NONE), a_view()
-    view = replace(view, playhead=Playhead(PlaybackPosition("weights", 2, 2), StepSize.CELL))
+    view = replace(view, playhead=PlaybackState(PlaybackPosition("weights", 2, 2), StepSize.CELL))
     panel = show(computed, view)
     seen = {at for at in expected(computed) if at[0] == 0}  # of the head on the flow board
     there = {at for at in seen if at[1] < 2 or (at[1] == 2 and at[2] < 3)}
     assert set(placed(panel.lines)) == there
-    assert strongest_line_cell(resolved(computed, view), LineToken(LineSide.QUERY, 3)) is None
-    panel = show(computed, replace(view, playhead=Playhead(PlaybackPosition("scores"))))
+    assert (
+        strongest_line_cell(resolved(computed, view), LineViewToken(LineViewSide.QUERY, 3)) is None
+    )
+    panel = show(computed, replace(view, playhead=PlaybackState(PlaybackPosition("scores"))))
     assert (len(panel.lines), panel.message) == (0, PLAYBACK_PENDING_MESSAGE)
 
 
@@ -483,16 +487,16 @@ def test_nothing_is_made_while_the_pane_is_closed() -> None:
 
 
 def test_what_was_warmed_need_not_be_found_again() -> None:
-    computed, view = a_run(LONG), a_view(LineOptions(top=4))
+    computed, view = a_run(LONG), a_view(LineViewOptions(top=4))
     warm(computed, view)
     held = _found(computed)
     show(computed, replace(view, pinned=Cell("weights", (0, 3, 1))))
     assert len(held) == 1
     assert _found(computed) == held
-    assert needs(computed, view) != needs(computed, a_view(LineOptions(top=9)))
-    assert needs(computed, view) == needs(computed, a_view(LineOptions(top=4, threshold=0.5)))
+    assert needs(computed, view) != needs(computed, a_view(LineViewOptions(top=9)))
+    assert needs(computed, view) == needs(computed, a_view(LineViewOptions(top=4, threshold=0.5)))
 
 
 def _found(run: Run) -> set[Hashable]:
-    kept = run.trace.cached_stage("weights").cached_keys
+    kept = run.trace.cached_stage_tensor("weights").cached_keys
     return {key for key in kept if isinstance(key, tuple) and key[0] == "largest"}

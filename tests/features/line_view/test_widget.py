@@ -23,7 +23,7 @@ from visualizer.features.line_view.paint import (
 )
 from visualizer.features.line_view.presenter import LINES_PANEL
 from visualizer.session.cell_address import Cell
-from visualizer.session.view_options import FOLLOW_PINNED, LineSide, LineToken
+from visualizer.session.view_options import FOLLOW_PINNED, LineViewSide, LineViewToken
 from visualizer.widgets.fonts import font_metrics
 from visualizer.widgets.theme import DARK, LIGHT, head_colour
 
@@ -38,7 +38,7 @@ LONG = " ".join(f"w{number}" for number in range(90))
 HEBREW = "אב ב"
 
 
-def place_of_token(view: AttentionLinesView, token: LineToken) -> QPointF:
+def place_of_token(view: AttentionLinesView, token: LineViewToken) -> QPointF:
     box = label_box(view.rows, token.side, token.at)
     return box.center() - QPointF(0, view.verticalScrollBar().value())
 
@@ -76,20 +76,24 @@ class Lines:
         event = QMouseEvent(QEvent.Type.MouseMove, to, where, none, none, plain)
         QApplication.sendEvent(viewport, event)
 
-    def hover(self, what: Cell | LineToken) -> QPoint:
+    def hover(self, what: Cell | LineViewToken) -> QPoint:
         view = self.view
-        to = place_of_token(view, what) if isinstance(what, LineToken) else view.line_position(what)
+        to = (
+            place_of_token(view, what)
+            if isinstance(what, LineViewToken)
+            else view.line_position(what)
+        )
         self.move(to)
         return to.toPoint()
 
-    def click(self, what: Cell | LineToken) -> None:
+    def click(self, what: Cell | LineViewToken) -> None:
         QTest.mouseClick(self.view.viewport(), LEFT, pos=self.hover(what))
         self.settle()
 
     def picture(self) -> QImage:
         return self.view.viewport().grab().toImage()
 
-    def label(self, side: LineSide, at: int) -> QImage:
+    def label(self, side: LineViewSide, at: int) -> QImage:
         """Return an image of a label with a small margin."""
         box = label_box(self.view.rows, side, at)
         box.translate(0, -self.view.verticalScrollBar().value())
@@ -147,12 +151,12 @@ def test_what_is_pointed_at_next_stays_told_when_the_pane_before_lets_go(lines: 
     lines.hand.hover(on_board)
     lines.hover(JOURNEY)
     leave(lines.hand.board, at_once=True)
-    assert view.wanted.hovered == JOURNEY
+    assert view.requested_view.hovered == JOURNEY
     lines.hand.hover(on_board)
     leave(lines.view, at_once=True)
-    assert view.wanted.hovered == on_board
+    assert view.requested_view.hovered == on_board
     leave(lines.hand.board)
-    assert view.wanted.hovered is None
+    assert view.requested_view.hovered is None
 
 
 def test_a_click_pins_the_cell_in_the_heatmaps_and_a_second_lets_go(lines: Lines) -> None:
@@ -186,25 +190,25 @@ def test_a_cell_pinned_in_the_heatmaps_lights_its_lines(lines: Lines) -> None:
 
 
 def test_a_query_lights_what_it_reads_and_a_key_who_reads_it(lines: Lines) -> None:
-    lines.hover(LineToken(LineSide.QUERY, 4))
+    lines.hover(LineViewToken(LineViewSide.QUERY, 4))
     assert lines.panel.highlighted_lines is not None
     assert set(lines.panel.highlighted_lines.queries.tolist()) == {4}
     assert (lines.panel.query, lines.hand.board.cell_cursor.query) == (4, 4)
-    lines.hover(LineToken(LineSide.KEY, 2))
+    lines.hover(LineViewToken(LineViewSide.KEY, 2))
     assert lines.panel.highlighted_lines is not None
     assert set(lines.panel.highlighted_lines.keys.tolist()) == {2}
     assert set(lines.panel.highlighted_lines.queries.tolist()) == {2, 3, 4, 5}
-    lines.click(LineToken(LineSide.KEY, 2))
+    lines.click(LineViewToken(LineViewSide.KEY, 2))
     leave(lines.view)
     assert lines.pinned is not None
     assert lines.panel.highlighted_lines is not None
     assert set(lines.panel.highlighted_lines.keys.tolist()) == {2}
-    lines.click(LineToken(LineSide.KEY, 2))
+    lines.click(LineViewToken(LineViewSide.KEY, 2))
     assert lines.pinned is None
 
 
 def test_lines_of_the_pinned_cell_are_found_before_others(lines: Lines) -> None:
-    lines.click(LineToken(LineSide.QUERY, 5))
+    lines.click(LineViewToken(LineViewSide.QUERY, 5))
     held = lines.panel.pinned_lines
     assert held is not None
     for head, key in zip(held.heads.tolist(), held.keys.tolist(), strict=True):
@@ -300,15 +304,15 @@ def test_a_long_text_is_thinned_and_says_so(lines: Lines) -> None:
     said = f"{count:,} of {every:,} lines: the 16 largest per query and head"
     assert words(lines.pane.notes).splitlines()[0] == said
     before = lines.pane.notes.height()
-    lines.hover(LineToken(LineSide.QUERY, 80))
+    lines.hover(LineViewToken(LineViewSide.QUERY, 80))
     assert lines.pane.notes.height() == before
 
 
 def test_what_is_predicted_is_covered(lines: Lines) -> None:
-    lines.window.controllers.playback_controller.predict()
+    lines.window.controllers.playback_controller.toggle_prediction()
     lines.settle()
     assert (len(lines.panel.lines), bool(lines.panel.message)) == (0, True)
-    lines.hover(LineToken(LineSide.QUERY, 1))
+    lines.hover(LineViewToken(LineViewSide.QUERY, 1))
     assert lines.window.workspace.view.hovered is None
 
 
@@ -319,10 +323,10 @@ def test_tokens_are_drawn_right_to_left_where_they_are(lines: Lines) -> None:
     lines.hand.paste_sentence(HEBREW)
     lines.settle()
     assert lines.panel.labels == ("אב", "ב")
-    key, query = lines.label(LineSide.KEY, 0), lines.label(LineSide.QUERY, 0)
+    key, query = lines.label(LineViewSide.KEY, 0), lines.label(LineViewSide.QUERY, 0)
     assert ink(key)[0] <= 5  # next to the lines, on both sides
     assert query.width() - ink(query)[1] <= 6
-    last = lines.label(LineSide.KEY, 1)
+    last = lines.label(LineViewSide.KEY, 1)
     first, end = ink(last)  # the second letter is to the left of the first one
     area = (first, 0, end - first, key.height())
     assert key.copy(*area) == last.copy(*area)
@@ -335,7 +339,7 @@ def test_labels_of_neighbours_do_not_touch(lines: Lines) -> None:
     rows = lines.view.rows
     assert rows.height < font_metrics(12).height()
     before = lines.picture()
-    lines.hover(LineToken(LineSide.KEY, 33))
+    lines.hover(LineViewToken(LineViewSide.KEY, 33))
     assert lines.picture() != before
 
 
@@ -355,8 +359,8 @@ def test_rows_can_be_read_while_they_are_few_and_pointed_at_always(
 def test_a_narrow_pane_shortens_long_tokens(application: QApplication) -> None:
     rows = lay_out_lines(("x" * 300, "y"), (0, 1), 200, 500)
     assert rows.right - rows.left >= 70
-    assert label_box(rows, LineSide.QUERY, 0).left() > 0
-    assert label_box(rows, LineSide.KEY, 0).right() <= 200
+    assert label_box(rows, LineViewSide.QUERY, 0).left() > 0
+    assert label_box(rows, LineViewSide.KEY, 0).right() <= 200
 
 
 def test_a_pinned_cell_far_away_is_scrolled_to(lines: Lines) -> None:
@@ -366,14 +370,14 @@ def test_a_pinned_cell_far_away_is_scrolled_to(lines: Lines) -> None:
     assert bar.maximum() > 0
     lines.window.controllers.cell_selection_controller.follow_link(Cell("weights", (0, 599, 590)))
     lines.settle()
-    place = place_of_token(lines.view, LineToken(LineSide.QUERY, 599))
+    place = place_of_token(lines.view, LineViewToken(LineViewSide.QUERY, 599))
     assert 0 < place.y() < lines.view.viewport().height()
 
 
 @pytest.mark.slow
 def test_both_themes_paint_their_paper(lines: Lines) -> None:
     for theme in (DARK, LIGHT):
-        lines.window.set_scheme(theme.name)
+        lines.window.set_colour_scheme(theme.name)
         assert lines.picture().pixelColor(2, 2) == QColor(theme.paper)
         assert theme.ink in colours(lines.picture())
 
@@ -387,7 +391,7 @@ def test_the_largest_weights_stand_out_at_rest(lines: Lines, scheme: str, heads:
     lines.hand.press(Qt.Key.Key_M)  # without the mask, no weight is near 1
     lines.hand.type_number("d_out", "8")
     lines.hand.type_number("heads", str(heads))
-    lines.window.set_scheme(scheme)
+    lines.window.set_colour_scheme(scheme)
     lines.settle()
     lines.picture()  # starts the painting of the lines
     lines.hand.until(lambda: bool(lines.view.picture and lines.view.picture.is_complete))

@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from visualizer.attention.model_reading import (
-    AblationAnswer,
+from visualizer.attention.model_forward_pass import (
+    AblationResult,
+    AnalysisKind,
+    AnalysisRequest,
+    LogitAttributionResult,
     LogitParts,
-    LogitPartsAnswer,
-    ModelQuestion,
-    ModelReading,
-    NextToken,
-    QuestionKind,
+    ModelForwardPass,
+    NextTokenCandidate,
 )
 from visualizer.errors import InputError
 from visualizer.features.logit_attribution.presenter import (
     COMPUTING_MESSAGE,
     MODEL_REQUIRED,
-    AttributionPanel,
-    present_attribution,
+    LogitAttributionPanel,
+    present_logit_attribution,
 )
 from visualizer.models.model_source import ModelSource
 from visualizer.session.document import Document
@@ -33,42 +33,42 @@ SOURCE = ModelSource("/models/tiny", "tiny", "0" * 64)
 RUN = run_document(Document(), None)
 HEADS = np.array([[0.5, -1.0], [0.25, 2.0]])
 REST = np.array([4.0, -3.0])
-PARTS = LogitPartsAnswer(LogitParts(7, 3.25, HEADS, REST, 0.25, 0.25, (2, 3)), " cat", 0.5)
+PARTS = LogitAttributionResult(LogitParts(7, 3.25, HEADS, REST, 0.25, 0.25, (2, 3)), " cat", 0.5)
 CHANGES = np.array([[-0.5, 1.0], [np.nan, np.nan]])
-ROWS = (NextToken(" cat", 0.5, 0.5), NextToken(" dog", 0.25, 0.25))
+ROWS = (NextTokenCandidate(" cat", 0.5, 0.5), NextTokenCandidate(" dog", 0.25, 0.25))
 
 
-def reading() -> ModelReading:
+def reading() -> ModelForwardPass:
     captured = None
-    return ModelReading("made", (3,), {}, {}, True, ROWS, "", captured, None)
+    return ModelForwardPass("made", (3,), {}, {}, True, ROWS, "", captured, None)
 
 
-def question(kind: QuestionKind, token: str = "") -> ModelQuestion:
-    return ModelQuestion(kind, token)
+def question(kind: AnalysisKind, token: str = "") -> AnalysisRequest:
+    return AnalysisRequest(kind, token)
 
 
 def panel_of(
-    found: ModelReading | None, view: View | None = None, model: ModelSource | None = SOURCE
-) -> AttributionPanel:
+    found: ModelForwardPass | None, view: View | None = None, model: ModelSource | None = SOURCE
+) -> LogitAttributionPanel:
     run = replace(RUN, reading=found)
     document = replace(Document(), model=model)
-    return present_attribution(resolve_view(document, view or View(), run), None)
+    return present_logit_attribution(resolve_view(document, view or View(), run), None)
 
 
 def test_only_the_parts_are_requested_automatically() -> None:
     assert panel_of(None, model=None).message == MODEL_REQUIRED
     assert panel_of(None).message == RUNNING_MESSAGE
     panel = panel_of(reading())
-    assert panel.questions == (question(QuestionKind.PARTS),)
+    assert panel.questions == (question(AnalysisKind.PARTS),)
     assert (panel.message, panel.top_token_names) == (COMPUTING_MESSAGE, (" cat", " dog"))
     assert panel.can_ablate
     asked = View(attribution=AttributionOptions(" dog"))
-    assert panel_of(reading(), asked).questions == (question(QuestionKind.PARTS, " dog"),)
+    assert panel_of(reading(), asked).questions == (question(AnalysisKind.PARTS, " dog"),)
 
 
 def test_the_parts_are_shown_with_their_sum() -> None:
     read = reading()
-    read.answers.known[question(QuestionKind.PARTS)] = PARTS
+    read.answers.known[question(AnalysisKind.PARTS)] = PARTS
     panel = panel_of(read, View(heads=frozenset({1})))
     cells = panel.parts
     assert cells is not None
@@ -81,9 +81,9 @@ def test_the_parts_are_shown_with_their_sum() -> None:
         4,
     )
     # The heads have their own colour scale, because the rest is larger than any of them.
-    np.testing.assert_array_equal(cells.positions(), [[0.625, 0.25, 1], [0.5625, 1, 0.125]])
+    np.testing.assert_array_equal(cells.scale_positions(), [[0.625, 0.25, 1], [0.5625, 1, 0.125]])
     assert cells.marked == {(1, 1)}
-    assert PARTS.parts.sum == pytest.approx(3.25)
+    assert PARTS.parts.sum_of_parts == pytest.approx(3.25)
     assert panel.sum == (
         "“ cat” (50%): heads 1.75, rest of the layers 1.00, embedding 0.25, biases 0.25. "
         "Sum 3.250; the model’s logit is 3.250."
@@ -95,12 +95,12 @@ def test_the_parts_are_shown_with_their_sum() -> None:
 
 
 def test_ablation_results_arrive_head_by_head_on_request() -> None:
-    read, wanted = reading(), question(QuestionKind.ABLATIONS)
-    read.answers.known[question(QuestionKind.PARTS)] = PARTS
+    read, wanted = reading(), question(AnalysisKind.ABLATIONS)
+    read.answers.known[question(AnalysisKind.PARTS)] = PARTS
     assert panel_of(read).changes is None
     read.answers.wanted.add(wanted)
     assert panel_of(read).questions == (wanted,)
-    read.answers.known[wanted] = AblationAnswer(" cat", (2, 3), CHANGES)
+    read.answers.known[wanted] = AblationResult(" cat", (2, 3), CHANGES)
     panel = panel_of(read)
     assert (panel.done, panel.count, panel.is_ablating, panel.is_complete) == (2, 4, True, False)
     cells = panel.changes
@@ -112,7 +112,7 @@ def test_ablation_results_arrive_head_by_head_on_request() -> None:
     read.answers.wanted.discard(wanted)
     assert panel_of(read).questions == ()
     assert panel_of(read).done == 2
-    read.answers.known[wanted] = AblationAnswer(" cat", (2, 3), np.zeros((2, 2)))
+    read.answers.known[wanted] = AblationResult(" cat", (2, 3), np.zeros((2, 2)))
     read.answers.wanted.add(wanted)
     assert panel_of(read).is_complete
     assert panel_of(read).questions == ()
@@ -120,9 +120,9 @@ def test_ablation_results_arrive_head_by_head_on_request() -> None:
 
 def test_errors_are_shown_where_they_belong() -> None:
     read = reading()
-    read.answers.known[question(QuestionKind.PARTS)] = InputError("model", "No parts.")
-    read.answers.known[question(QuestionKind.ABLATIONS)] = InputError("model", "No changes.")
-    read.answers.wanted.add(question(QuestionKind.ABLATIONS))
+    read.answers.known[question(AnalysisKind.PARTS)] = InputError("model", "No parts.")
+    read.answers.known[question(AnalysisKind.ABLATIONS)] = InputError("model", "No changes.")
+    read.answers.wanted.add(question(AnalysisKind.ABLATIONS))
     panel = panel_of(read)
     assert (panel.message, panel.changes_message) == ("No parts.", "No changes.")
     assert panel.questions == ()

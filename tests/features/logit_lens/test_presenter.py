@@ -5,14 +5,18 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from visualizer.attention.model_reading import DeferredAnswer, LogitLensAnswer, ModelReading
+from visualizer.attention.model_forward_pass import (
+    DeferredResult,
+    LogitLensResult,
+    ModelForwardPass,
+)
 from visualizer.errors import InputError
 from visualizer.features.logit_lens.presenter import (
     COSTLY_LENS_QUESTION,
     LENS_QUESTION,
     MODEL_REQUIRED,
     LogitLensPanel,
-    present_lens,
+    present_logit_lens,
 )
 from visualizer.models.model_source import ModelSource
 from visualizer.session.cell_address import Cell
@@ -27,20 +31,20 @@ RUN = run_document(Document(), None)
 TOKENS = len(RUN.texts[0])
 WORDS = tuple(tuple((f" {layer}{at}", "b") for at in range(TOKENS)) for layer in range(2))
 SHARES = np.tile(np.array([0.75, 0.125], np.float32), (2, TOKENS, 1))
-ANSWER = LogitLensAnswer((2, 3), WORDS, SHARES)
+ANSWER = LogitLensResult((2, 3), WORDS, SHARES)
 
 
-def reading() -> ModelReading:
+def reading() -> ModelForwardPass:
     captured = None
-    return ModelReading("made", (3,), {}, {}, True, (), "", captured, None)
+    return ModelForwardPass("made", (3,), {}, {}, True, (), "", captured, None)
 
 
 def panel_of(
-    found: ModelReading | None, view: View | None = None, model: ModelSource | None = SOURCE
+    found: ModelForwardPass | None, view: View | None = None, model: ModelSource | None = SOURCE
 ) -> LogitLensPanel:
     run = replace(RUN, reading=found)
     document = replace(Document(), model=model)
-    return present_lens(resolve_view(document, view or View(), run), None)
+    return present_logit_lens(resolve_view(document, view or View(), run), None)
 
 
 def test_the_questions_are_asked_after_the_forward_pass() -> None:
@@ -70,7 +74,7 @@ def test_rows_are_layers_and_the_last_row_is_the_model() -> None:
 
 def test_long_computations_start_on_request() -> None:
     read = reading()
-    read.answers.known[LENS_QUESTION] = DeferredAnswer("This takes a while.")
+    read.answers.known[LENS_QUESTION] = DeferredResult("This takes a while.")
     panel = panel_of(read)
     assert (panel.message, panel.costly, panel.questions) == (
         "This takes a while.",

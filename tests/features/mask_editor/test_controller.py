@@ -13,10 +13,10 @@ from PySide6.QtWidgets import QApplication, QMenu
 
 from tests.support.accessible_text import heard
 from tests.support.window_input import CONTROL, LEFT, SHIFT, Hand, words
-from visualizer.attention.spec import MaskKind, MaskRoute, NormalisationKind
+from visualizer.attention.spec import MaskKind, MaskPlacement, NormalisationKind
 from visualizer.features.mask_editor.presenter import HINT, MASK_EDIT_PANEL, SIZE_MISMATCH
-from visualizer.session.cell_address import Cell, ComparedSide
-from visualizer.session.document import Document, LineSplit
+from visualizer.session.cell_address import Cell, ComparisonSide
+from visualizer.session.document import Document, LineGrouping
 from visualizer.session.view_options import MaskPattern
 from visualizer.widgets.theme import LIGHT
 
@@ -105,7 +105,7 @@ class Painter:
         return self.bar.notes.toolTip()
 
     def colours(self, cell: Cell) -> set[str]:
-        area = self.board.area_of(cell)
+        area = self.board.area_of_cell(cell)
         assert area is not None
         image: QImage = self.board.viewport().grab(area.adjusted(3, 3, -3, -3)).toImage()
         across = ((x, y) for x in range(image.width()) for y in range(image.height()))
@@ -336,8 +336,8 @@ def test_in_a_zoomed_panel_a_drag_paints_and_the_wheel_moves(painter: Painter) -
     assert painter.hand.panel("weights").rows.visible_range == rows
     own = painter.document.spec.own_mask
     assert own is not None
-    assert not own.array()[first : last + 1, first].any()
-    assert own.array()[last + 1 :, first].all()
+    assert not own.to_array()[first : last + 1, first].any()
+    assert own.to_array()[last + 1 :, first].all()
 
 
 def test_the_wheel_ends_a_stroke(painter: Painter) -> None:
@@ -355,7 +355,7 @@ def test_the_wheel_ends_a_stroke(painter: Painter) -> None:
 def _own(painter: Painter) -> list[list[int]]:
     own = painter.document.spec.own_mask
     assert own is not None
-    return [[int(cell) for cell in row] for row in own.array()]
+    return [[int(cell) for cell in row] for row in own.to_array()]
 
 
 def test_in_a_pooled_panel_a_cell_paints_its_block(painter: Painter) -> None:
@@ -438,7 +438,7 @@ def test_of_tiny_cells_the_stroke_is_lit(gate: Gate, open_window: Open, qtbot: Q
     painter.move(weights(20, 70))
     painter.release(weights(20, 70))
     hand.leave()
-    area = painter.board.area_of(weights(20, 65))
+    area = painter.board.area_of_cell(weights(20, 65))
     assert area is not None
     middle = painter.board.viewport().grab(area).toImage().pixelColor(1, 1)
     assert middle.name().upper() == LIGHT.accent
@@ -447,8 +447,8 @@ def test_of_tiny_cells_the_stroke_is_lit(gate: Gate, open_window: Open, qtbot: Q
 
 
 def test_a_mask_that_cannot_be_used_is_painted_all_the_same(painter: Painter) -> None:
-    painter.workspace.set("mask", MaskKind.NONE)
-    painter.workspace.set("normalisation", NormalisationKind.SUM)
+    painter.workspace.change_setting("mask", MaskKind.NONE)
+    painter.workspace.change_setting("normalisation", NormalisationKind.SUM)
     painter.settle()
     before = painter.document
     painter.press(weights(0, 4))
@@ -466,7 +466,7 @@ def test_a_mask_that_cannot_be_used_is_painted_all_the_same(painter: Painter) ->
 
 
 def test_a_stroke_goes_on_where_the_hand_is_when_panels_move(painter: Painter) -> None:
-    painter.workspace.set("mask", MaskKind.NONE)
+    painter.workspace.change_setting("mask", MaskKind.NONE)
     painter.workspace.change_view(stages=frozenset({"masked", "weights"}))
     painter.settle()
     assert painter.hand.stages == ["weights"]
@@ -483,10 +483,10 @@ def test_a_stroke_goes_on_where_the_hand_is_when_panels_move(painter: Painter) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("route", MaskRoute)
-def test_every_stage_that_the_mask_acts_on_shows_it(painter: Painter, route: MaskRoute) -> None:
-    painter.workspace.set("route", route)
-    painter.workspace.set("dropout", 0.5)
+@pytest.mark.parametrize("route", MaskPlacement)
+def test_every_stage_that_the_mask_acts_on_shows_it(painter: Painter, route: MaskPlacement) -> None:
+    painter.workspace.change_setting("route", route)
+    painter.workspace.change_setting("dropout", 0.5)
     stages = frozenset({"scores", "masked", "zeroed", "weights", "dropped"})
     painter.workspace.change_view(stages=stages)
     painter.settle()
@@ -502,18 +502,18 @@ def test_every_stage_that_the_mask_acts_on_shows_it(painter: Painter, route: Mas
 
 def test_a_stroke_paints_every_text_of_a_batch(painter: Painter) -> None:
     painter.hand.paste_sentence("a b c\nd e")
-    painter.workspace.set("lines", LineSplit.APART)
+    painter.workspace.change_setting("lines", LineGrouping.APART)
     painter.settle()
     painter.stroke(weights(0, 1))
     assert painter.mask == [[1, 1, 0], [1, 1, 0], [1, 1, 1]]
-    painter.workspace.show_leading((1,))
+    painter.workspace.show_leading_index((1,))
     painter.settle()
     assert painter.mask == [[1, 1, 0], [1, 1, 0], [1, 1, 0]]
 
 
 def test_of_texts_side_by_side_any_is_painted_in(painter: Painter) -> None:
     painter.hand.paste_sentence("a b c\nd e f")
-    painter.workspace.set("lines", LineSplit.APART)
+    painter.workspace.change_setting("lines", LineGrouping.APART)
     painter.settle()
     painter.workspace.change_view(spread=True, text=1)
     painter.settle()
@@ -530,17 +530,17 @@ def test_of_a_comparison_the_live_side_is_painted(painter: Painter) -> None:
     painter.workspace.change_view(stages=frozenset({"weights"}))
     painter.settle()
     before = painter.document
-    for part in (ComparedSide.A, ComparedSide.CHANGE):
+    for part in (ComparisonSide.A, ComparisonSide.CHANGE):
         painter.stroke(Cell("weights", (0, 1, 4), None, part))
         assert painter.document is before
-    painter.stroke(Cell("weights", (0, 1, 4), None, ComparedSide.B))
+    painter.stroke(Cell("weights", (0, 1, 4), None, ComparisonSide.B))
     shown = {panel.part: panel for panel in painter.hand.shown.heatmaps if panel.head == 0}
-    expected = {ComparedSide.A: CAUSAL, ComparedSide.B: painted((1, 4))}
+    expected = {ComparisonSide.A: CAUSAL, ComparisonSide.B: painted((1, 4))}
     for part, mask in expected.items():
         forbidden = shown[part].forbidden
         assert forbidden is not None
         assert (~forbidden).astype(int).tolist() == mask
-    assert shown[ComparedSide.CHANGE].values[1, 4] > 0
+    assert shown[ComparisonSide.CHANGE].values[1, 4] > 0
 
 
 # ------------------------------------------------------------------------------ the bar
@@ -591,7 +591,7 @@ def test_the_number_of_a_brush_acts_on_its_own_mask_alone(painter: Painter) -> N
 def test_another_text_is_said_with_what_mends_it(painter: Painter) -> None:
     painter.stroke(weights(0, 5))
     shown = painter.mask
-    painter.workspace.set("text", "Your journey starts with one small step")
+    painter.workspace.change_setting("text", "Your journey starts with one small step")
     painter.hand.until(lambda: bool(painter.hand.problem("own_mask")))
     said = "The matrix is 6 × 6, but the text needs 7 × 7."
     assert painter.hand.problem("own_mask") == f"{said} Set mask to Causal"
@@ -614,7 +614,7 @@ def test_another_text_is_said_with_what_mends_it(painter: Painter) -> None:
 
 
 def test_without_a_text_a_brush_does_nothing(painter: Painter) -> None:
-    painter.workspace.set("text", "")
+    painter.workspace.change_setting("text", "")
     painter.hand.until(lambda: bool(painter.hand.text_problem))
     before = painter.document
     painter.hand.click(painter.bar.buttons[MaskPattern.ALL])

@@ -16,7 +16,7 @@ from visualizer.attention.spec import (
     BooleanMatrix,
     Device,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
 )
 from visualizer.features.mask_editor.brush_masks import (
     apply_stroke,
@@ -32,8 +32,8 @@ from visualizer.features.mask_editor.presenter import (
     current_mask,
     present_mask_edit,
 )
-from visualizer.session.cell_address import ComparedSide
-from visualizer.session.document import Document, LineSplit
+from visualizer.session.cell_address import ComparisonSide
+from visualizer.session.document import Document, LineGrouping
 from visualizer.session.history import History
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.user_prediction import Prediction
@@ -49,7 +49,7 @@ LONG = " ".join(f"w{number}" for number in range(300))
 
 
 def own(cells: Any) -> BooleanMatrix:
-    return BooleanMatrix.of(np.array(cells, dtype=bool))
+    return BooleanMatrix.from_array(np.array(cells, dtype=bool))
 
 
 def masks(size: int) -> st.SearchStrategy[BooleanMatrix]:
@@ -79,12 +79,12 @@ def test_brushes_allow_what_they_say(tokens: int, number: int) -> None:
     }
     for brush, allows in said.items():
         expected = [[allows(q, k) for k in range(tokens)] for q in range(tokens)]
-        assert mask_of_brush(brush, tokens, number).array().tolist() == expected
+        assert mask_of_brush(brush, tokens, number).to_array().tolist() == expected
 
 
 def test_each_brush_has_its_own_number() -> None:
     look = MaskEditState(window=5, prefix=6, padding=7)
-    assert [look.number(brush) for brush in MaskPattern] == [0, 0, 5, 6, 7]
+    assert [look.brush_parameter(brush) for brush in MaskPattern] == [0, 0, 5, 6, 7]
 
 
 # ------------------------------------------------------------------------------ strokes
@@ -96,10 +96,10 @@ def test_a_stroke_changes_its_cells_alone_and_twice_is_once(
 ) -> None:
     mask, cells = drawn
     painted = apply_stroke(mask, cells, allow)
-    expected = mask.array().tolist()
+    expected = mask.to_array().tolist()
     for query, key in cells:
         expected[query][key] = allow
-    assert painted.array().tolist() == expected
+    assert painted.to_array().tolist() == expected
     assert apply_stroke(painted, cells, allow) == painted
     assert all(is_allowed(painted, cell) == allow for cell in cells)
 
@@ -113,9 +113,9 @@ def test_a_stroke_is_taken_back_whole(
     history: History[Document] = History()
     for cell in cells:
         mask = apply_stroke(mask, [cell], False)
-        history = history.keep(present, "painted")
-        present = present.set("painted", mask)
-    assert present.get("painted") == present.spec.own_mask == mask
+        history = history.record(present, "painted")
+        present = present.with_setting("painted", mask)
+    assert present.get_setting("painted") == present.spec.own_mask == mask
     assert present.spec.mask is MaskKind.OWN
     assert history.undo(present)[0] is first
 
@@ -125,7 +125,7 @@ def test_a_pooled_cell_paints_its_block_up_to_the_edge() -> None:
     painted = apply_stroke(mask, [(0, 2), (4, 4)], True, (2, 2))
     expected = np.zeros((5, 5), int)
     expected[:2, 2:4] = expected[4:, 4:] = 1
-    assert painted.array().astype(int).tolist() == expected.tolist()
+    assert painted.to_array().astype(int).tolist() == expected.tolist()
     assert is_allowed(painted, (0, 2), (2, 2))
     assert not is_allowed(painted, (2, 2), (2, 2))
 
@@ -144,8 +144,10 @@ def test_a_way_begins_and_ends_where_it_says_and_has_no_gap(
 
 
 @pytest.mark.parametrize("mask", [MaskKind.NONE, MaskKind.CAUSAL, MaskKind.WINDOW, MaskKind.OWN])
-@pytest.mark.parametrize("route", MaskRoute)
-def test_the_first_stroke_starts_from_the_present_mask(mask: MaskKind, route: MaskRoute) -> None:
+@pytest.mark.parametrize("route", MaskPlacement)
+def test_the_first_stroke_starts_from_the_present_mask(
+    mask: MaskKind, route: MaskPlacement
+) -> None:
     matrix = own(np.eye(6))
     spec = AttentionSpec(mask=mask, window=2, own_mask=matrix, route=route)
     expected = {
@@ -158,7 +160,7 @@ def test_the_first_stroke_starts_from_the_present_mask(mask: MaskKind, route: Ma
 
 
 def test_a_matrix_of_another_size_is_none_to_start_from() -> None:
-    document = Document().set("painted", own(np.eye(5)))
+    document = Document().with_setting("painted", own(np.eye(5)))
     assert current_mask(document, 6) is None
     assert document.max_text_tokens == 6
 
@@ -191,7 +193,7 @@ def test_what_is_painted_is_fresh_until_its_numbers_are_there() -> None:
     computed = a_document(mask=MaskKind.CAUSAL)
     mask = np.tri(6, dtype=bool)
     mask[0, 5], mask[4, 1] = True, False
-    document = computed.set("painted", own(mask))
+    document = computed.with_setting("painted", own(mask))
     ((stage, *_), fresh), *others = painting(a_run(), document, computed).pending_cells.items()
     assert (stage, others) == ("weights", [])
     assert np.argwhere(fresh.forbidden).tolist() == [[4, 1]]
@@ -201,7 +203,7 @@ def test_what_is_painted_is_fresh_until_its_numbers_are_there() -> None:
 
 def test_from_no_mask_at_all_what_is_forbidden_is_fresh() -> None:
     computed = a_document(mask=MaskKind.NONE)
-    document = computed.set("painted", own(np.eye(6)))
+    document = computed.with_setting("painted", own(np.eye(6)))
     (fresh,) = painting(a_run(mask=MaskKind.NONE), document, computed).pending_cells.values()
     assert fresh.forbidden.tolist() == (np.eye(6) == 0).tolist()
     assert not fresh.allowed.any()
@@ -212,7 +214,7 @@ def test_a_block_is_fresh_when_all_of_it_is_forbidden() -> None:
     run = a_run(LONG, mask=MaskKind.NONE)
     mask = np.ones((300, 300), bool)
     mask[3:9, :6] = False
-    shown = painting(run, computed.set("painted", own(mask)), computed, room=100)
+    shown = painting(run, computed.with_setting("painted", own(mask)), computed, room=100)
     (fresh,) = shown.pending_cells.values()
     assert np.argwhere(fresh.forbidden).tolist() == [[1, 0], [1, 1], [2, 0], [2, 1]]
     assert shown.notes == ("3 × 3 blocks",)
@@ -220,9 +222,9 @@ def test_a_block_is_fresh_when_all_of_it_is_forbidden() -> None:
 
 def test_padding_is_not_fresh() -> None:
     texts = "a b c\nd e"
-    computed = replace(a_document(texts, mask=MaskKind.NONE), lines=LineSplit.APART)
+    computed = replace(a_document(texts, mask=MaskKind.NONE), lines=LineGrouping.APART)
     run = a_run("a b c", "d e", mask=MaskKind.NONE)
-    document = computed.set("painted", own([[1, 1, 0], [1, 1, 0], [1, 1, 0]]))
+    document = computed.with_setting("painted", own([[1, 1, 0], [1, 1, 0], [1, 1, 0]]))
     assert painting(run, document, computed, text=1).pending_cells == {}
     (fresh,) = painting(run, document, computed, text=0).pending_cells.values()
     assert fresh.forbidden.tolist() == [[False, False, True]] * 3
@@ -230,24 +232,24 @@ def test_padding_is_not_fresh() -> None:
 
 def test_texts_side_by_side_are_fresh_each_as_long_as_it_is() -> None:
     texts = "a b c\nd e"
-    computed = replace(a_document(texts, mask=MaskKind.NONE), lines=LineSplit.APART)
+    computed = replace(a_document(texts, mask=MaskKind.NONE), lines=LineGrouping.APART)
     run = a_run("a b c", "d e", mask=MaskKind.NONE)
-    document = computed.set("painted", own([[1, 1, 0], [0, 1, 1], [1, 1, 1]]))
+    document = computed.with_setting("painted", own([[1, 1, 0], [0, 1, 1], [1, 1, 1]]))
     fresh = painting(run, document, computed, spread=True).pending_cells
     changed = {drawn: np.argwhere(cells.forbidden).tolist() for drawn, cells in fresh.items()}
     assert changed == {
-        ("weights", ComparedSide.PLAIN, (0,)): [[0, 2], [1, 0]],
-        ("weights", ComparedSide.PLAIN, (1,)): [[1, 0]],
+        ("weights", ComparisonSide.PLAIN, (0,)): [[0, 2], [1, 0]],
+        ("weights", ComparisonSide.PLAIN, (1,)): [[1, 0]],
     }
 
 
 def test_rows_that_read_nothing_are_said() -> None:
     mask = np.ones((6, 6), bool)
     mask[3] = False
-    document = a_document().set("painted", own(mask))
+    document = a_document().with_setting("painted", own(mask))
     assert painting(a_run(), document).notes == ("query 4 attends to no key",)
     mask[1] = False
-    document = a_document().set("painted", own(mask))
+    document = a_document().with_setting("painted", own(mask))
     shown = painting(a_run(), document)
     assert shown.notes == ("2 queries attend to no key",)
     assert shown.status.startswith(HINT)
@@ -259,9 +261,11 @@ def test_which_brush_the_mask_is_of() -> None:
     assert painting(run, a_document(mask=MaskKind.CAUSAL)).brush is MaskPattern.CAUSAL
     assert painting(run, a_document(mask=MaskKind.NONE)).brush is MaskPattern.ALL
     for brush in MaskPattern:
-        document = a_document().set("painted", mask_of_brush(brush, 6, number.get(brush, 0)))
+        document = a_document().with_setting(
+            "painted", mask_of_brush(brush, 6, number.get(brush, 0))
+        )
         assert painting(run, document).brush is brush
-    assert painting(run, a_document().set("painted", own(np.eye(6)))).brush is None
+    assert painting(run, a_document().with_setting("painted", own(np.eye(6)))).brush is None
 
 
 def test_where_there_is_nothing_to_paint_in_is_said() -> None:
@@ -269,20 +273,20 @@ def test_where_there_is_nothing_to_paint_in_is_said() -> None:
     shown = painting(run, document, stages=frozenset({"context"}))
     assert (shown.targets, shown.notes) == (frozenset(), (PANEL_REQUIRED,))
     assert painting(run, document).targets == {
-        ("scores", ComparedSide.PLAIN),
-        ("weights", ComparedSide.PLAIN),
+        ("scores", ComparisonSide.PLAIN),
+        ("weights", ComparisonSide.PLAIN),
     }
     view = View(painting=MaskEditState(is_on=True), guess=Prediction("weights"))
     shown_board = board(run, stages=frozenset({"scores", "weights"}))
     hidden = present_mask_edit(resolve_view(document, view, run, document), shown_board)
     assert hidden is not None
-    assert hidden.targets == {("scores", ComparedSide.PLAIN)}
+    assert hidden.targets == {("scores", ComparisonSide.PLAIN)}
 
 
 def test_of_another_text_there_is_no_stroke() -> None:
     run, computed = a_run(), a_document()
     typed = replace(computed, text="Your journey")
     assert painting(run, typed, computed).targets == frozenset()
-    unfit = typed.set("painted", own(np.eye(6)))
+    unfit = typed.with_setting("painted", own(np.eye(6)))
     shown = painting(run, unfit, computed)
     assert (shown.targets, shown.tokens, shown.notes) == (frozenset(), 2, (SIZE_MISMATCH,))

@@ -381,7 +381,7 @@ def test_an_unresponsive_hub_can_be_cancelled_immediately(
         press(dialog, Qt.Key.Key_Return)
         hand.until(lambda: len(server.asked) == 2)
         worker = worker_of(chooser(hand))
-        hand.window.controllers.document_controller.abandon()
+        hand.window.controllers.document_controller.discard_unsaved_changes()
         hand.window.close()
         hand.until(lambda: not isValid(worker))  # the thread has ended
 
@@ -432,7 +432,7 @@ def test_closing_the_window_cancels_the_opening(
     press(dialog, Qt.Key.Key_Return)
     hand.until(lambda: bool(held.asked))
     worker = worker_of(chooser(hand))
-    hand.window.controllers.document_controller.abandon()
+    hand.window.controllers.document_controller.discard_unsaved_changes()
     hand.window.close()
     assert not hand.window.isVisible()
     hand.until(lambda: not isValid(worker))  # the thread has ended

@@ -13,15 +13,15 @@ from visualizer.features.model_chooser.presenter import (
     LISTING_MESSAGE,
     ModelActivity,
     ModelChooserState,
-    describe_offer,
+    describe_download,
     format_bytes,
     format_parameters,
     format_progress,
     present_model_chooser,
 )
-from visualizer.models.local_models import LocalModelEntry
+from visualizer.models.cached_models import LocalModelEntry
+from visualizer.models.download_plan import DownloadPlan, RepositoryFile
 from visualizer.models.model_folder import TRANSFORMERS_MISSING_ERROR
-from visualizer.models.repository_download import DownloadPlan, RepositoryFile
 from visualizer.session.model_opening import DeviceChoice
 
 SMALL = LocalModelEntry("org/small", Path("/s"), "llama", 30, 9, 134_515_008, 538_090_408)
@@ -116,10 +116,12 @@ def test_a_download_requires_a_name_and_shows_its_size() -> None:
 def test_offers_are_described() -> None:
     files = (RepositoryFile("a", 10**6, ""), RepositoryFile("b", 2 * 10**6, ""))
     offer = DownloadPlan("org/x", "c", files, Path("/hub/m"), 3 * 10**6, 5 * 10**9)
-    assert describe_offer(offer) == "org/x: 2 files, 3.0 MB. 5.0 GB free in /hub."
-    begun = describe_offer(replace(offer, missing=10**6))
+    assert describe_download(offer) == "org/x: 2 files, 3.0 MB. 5.0 GB free in /hub."
+    begun = describe_download(replace(offer, missing=10**6))
     assert begun == "org/x: 2 files, 1.0 MB (2.0 MB already downloaded). 5.0 GB free in /hub."
-    assert describe_offer(replace(offer, missing=0)).startswith("All 2 files of org/x are already")
+    assert describe_download(replace(offer, missing=0)).startswith(
+        "All 2 files of org/x are already"
+    )
 
 
 def test_parameters_and_bytes_are_formatted() -> None:

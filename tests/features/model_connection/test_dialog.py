@@ -24,13 +24,13 @@ from tests.support.free_port import free_port
 from tests.support.served_models import TOKEN, ServedFolder, served
 from tests.support.slow_network import slow_network
 from tests.support.tiny_models import save_tiny_model
-from visualizer.attention.remote_numbers import NumbersPendingError, forbid_waiting
+from visualizer.attention.remote_numbers import NumbersPendingError, forbid_waiting_for_numbers
 from visualizer.attention.spec import Device
 from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.features.model_connection.controller import TOKEN_LOOKUP_DELAY_MS
 from visualizer.features.model_connection.presenter import HOST_REQUIRED, TOKEN_REQUIRED
-from visualizer.models.model_client import connection as client_connection
-from visualizer.models.model_client import token_store
+from visualizer.models.model_client import access_token_store
+from visualizer.models.model_client import server_client as client_connection
 from visualizer.models.model_client.remote_stages import THREAD_NAME
 from visualizer.models.model_client.ssh_server import INVALID_COMMAND_ERROR, LISTENER
 from visualizer.models.model_source import SERVER_SCHEME, ModelSource
@@ -59,7 +59,7 @@ class Secrets(ModuleType):
     """Replaces the keyring of the system."""
 
     def __init__(self) -> None:
-        super().__init__(token_store.KEYRING_PACKAGE)
+        super().__init__(access_token_store.KEYRING_PACKAGE)
         self.kept: dict[tuple[str, str], str] = {}
 
     def get_password(self, service: str, name: str) -> str | None:
@@ -75,8 +75,8 @@ class Secrets(ModuleType):
 @pytest.fixture(autouse=True)
 def secrets(monkeypatch: pytest.MonkeyPatch) -> Secrets:
     made = Secrets()
-    monkeypatch.setitem(sys.modules, token_store.KEYRING_PACKAGE, made)
-    monkeypatch.setattr(token_store, "has_store", lambda: True)
+    monkeypatch.setitem(sys.modules, access_token_store.KEYRING_PACKAGE, made)
+    monkeypatch.setattr(access_token_store, "has_store", lambda: True)
     return made
 
 
@@ -224,7 +224,7 @@ def test_closing_does_not_wait_for_a_stopped_server(
     with answered_later(partial(send_to, pids, signal.SIGCONT)) as is_still:
         hand.type_sentence("the dog")
         hand.until(lambda: hand.window.workspace.is_working)
-        hand.window.controllers.document_controller.abandon()
+        hand.window.controllers.document_controller.discard_unsaved_changes()
         hand.window.close()
         assert is_still()
         assert not hand.window.isVisible()
@@ -294,7 +294,7 @@ def test_a_lost_server_is_reported_and_the_result_stays(hand: Hand, tmp_path: Pa
 def test_a_saved_document_reconnects(
     hand: Hand, server: ServedFolder, secrets: Secrets, tmp_path: Path
 ) -> None:
-    from visualizer.models.text_reading import read_text
+    from visualizer.models.model_text_runs import read_text
 
     connect(hand, server)
     hand.until(lambda: hand.window.workspace.document.model is not None)
@@ -396,7 +396,7 @@ class LockedSecrets(Secrets):
 @pytest.fixture
 def locked(monkeypatch: pytest.MonkeyPatch) -> Iterator[LockedSecrets]:
     made = LockedSecrets()
-    monkeypatch.setitem(sys.modules, token_store.KEYRING_PACKAGE, made)
+    monkeypatch.setitem(sys.modules, access_token_store.KEYRING_PACKAGE, made)
     yield made
     made.is_unlocked.set()
 
@@ -428,7 +428,7 @@ def test_a_keyring_that_becomes_locked_does_not_prevent_connecting(
     write(dialog.token, TOKEN)
     hand.until(lambda: not timer_of(connection(hand), TOKEN_LOOKUP_DELAY_MS).isActive())
     hand.until(lambda: not is_work_pending(connection(hand)))
-    monkeypatch.setitem(sys.modules, token_store.KEYRING_PACKAGE, locked)
+    monkeypatch.setitem(sys.modules, access_token_store.KEYRING_PACKAGE, locked)
     try:
         press_connect(dialog)
         hand.until(lambda: hand.window.workspace.document.model is not None)
@@ -444,7 +444,7 @@ def test_a_keyring_that_becomes_locked_does_not_prevent_connecting(
 def test_other_requests_do_not_wait_for_a_locked_keyring(
     locked: LockedSecrets,
 ) -> None:
-    from visualizer.models.text_reading import read_text
+    from visualizer.models.model_text_runs import read_text
 
     source = ModelSource(f"{SERVER_SCHEME}127.0.0.1:{free_port()}", "llama", "")
     with cancel_when(locked.is_asked.is_set), pytest.raises(CancelledError):
@@ -487,7 +487,7 @@ def test_a_served_model_generates_text(hand: Hand, server: ServedFolder) -> None
     hand.until(lambda: hand.window.workspace.document.model is not None)
     hand.settle()
     controller = hand.window.controllers.model_generation_controller
-    hand.window.docks.open("Continue")
+    hand.window.docks.open_pane("Continue")
     hand.until(lambda: bool(controller.panel.bars.bars) or bool(controller.panel.problem))
     assert not controller.panel.problem
     pane = hand.window.panes["Continue"]
@@ -521,10 +521,10 @@ def test_the_window_does_not_wait_for_remote_values(hand: Hand, server: ServedFo
         hand.settle()
         run = hand.window.workspace.run
         assert run is not None
-        with forbid_waiting(), pytest.raises(NumbersPendingError):
+        with forbid_waiting_for_numbers(), pytest.raises(NumbersPendingError):
             run.trace.read("scores", (0, 1))
         hand.until(lambda: is_here(run, "scores", (0, 1)))
-        with forbid_waiting():
+        with forbid_waiting_for_numbers():
             assert run.trace.read("queries", (0, 1)).shape == (7, 8), "they came together"
         hand.hover(Cell("weights", (0, 3, 1)))
         hand.until(lambda: hand.window.workspace.screen.panel(CELL_PANEL) is not None)
@@ -535,7 +535,7 @@ def test_the_window_does_not_wait_for_remote_values(hand: Hand, server: ServedFo
 
 def is_here(run: Run, stage: str, place: tuple[int, ...]) -> bool:
     try:
-        with forbid_waiting():
+        with forbid_waiting_for_numbers():
             run.trace.read(stage, place)
     except NumbersPendingError:
         return False

@@ -12,7 +12,7 @@ from visualizer.features.model_generation.presenter import (
     GenerationState,
     present_model_generation,
 )
-from visualizer.features.model_generation.text_generator import NodeResult
+from visualizer.features.model_generation.text_generator import GenerationNodeResult
 from visualizer.generation.generation_tree import ROOT_NODE, GenerationTree
 from visualizer.generation.token_choice_presenter import present_next_tokens
 from visualizer.language.sampling import SamplingSettings
@@ -22,16 +22,18 @@ WORDS = ("the", "cat", "sat")
 VOCABULARY = ("the", "cat", "sat", "on", "a")
 
 
-def node_reading(rows: np.ndarray, tokens: int, *, is_end: bool = False) -> NodeResult:
+def node_reading(rows: np.ndarray, tokens: int, *, is_end: bool = False) -> GenerationNodeResult:
     bars = present_next_tokens(
         ("x",), np.log([[0.5, 0.2, 0.1, 0.1, 0.1]]), VOCABULARY, SamplingSettings()
     )
-    return NodeResult({4: rows}, bars, tokens, 2048 * tokens, is_end)
+    return GenerationNodeResult({4: rows}, bars, tokens, 2048 * tokens, is_end)
 
 
 def branched() -> GenerationTree:
-    tree = GenerationTree(WORDS).pick(3, " on", 0.5).pick(4, " a", 0.25)
-    return tree.step_back().pick(0, " the", 0.125)
+    tree = (
+        GenerationTree(WORDS).append_picked_token(3, " on", 0.5).append_picked_token(4, " a", 0.25)
+    )
+    return tree.step_back().append_picked_token(0, " the", 0.125)
 
 
 def triangle(tokens: int) -> np.ndarray:
@@ -123,7 +125,7 @@ def test_rows_with_a_sliding_window_are_aligned_to_the_end() -> None:
         ROOT_NODE: node_reading(whole, 4),
         0: node_reading(np.full((1, 1, 2), 0.5, np.float32), 5),
     }
-    tree = GenerationTree(("a",) * 4).pick(3, "on", 0.5)
+    tree = GenerationTree(("a",) * 4).append_picked_token(3, "on", 0.5)
     panel = present_model_generation(state_of(tree, node_results=readings, head=(4, 0)))
     assert panel.rows
     np.testing.assert_array_equal(panel.rows.weights[-1], [np.nan, np.nan, np.nan, 0.5, 0.5])

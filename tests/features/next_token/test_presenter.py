@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from visualizer.attention.model_reading import ModelReading, NextToken
+from visualizer.attention.model_forward_pass import ModelForwardPass, NextTokenCandidate
 from visualizer.errors import InputError
 from visualizer.features.next_token.presenter import (
     ABLATION_UNAVAILABLE,
@@ -25,12 +25,12 @@ from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_document
 
 SOURCE = ModelSource("/models/tiny", "tiny", "0" * 64, (HeadEdit(3, 1),))
-ROWS = (NextToken(" cat", 0.2, 0.5), NextToken(" dog", 0.6, 0.25))
+ROWS = (NextTokenCandidate(" cat", 0.2, 0.5), NextTokenCandidate(" dog", 0.6, 0.25))
 
 
-def reading(**changes: object) -> ModelReading:
+def reading(**changes: object) -> ModelForwardPass:
     captured = None
-    made = ModelReading(
+    made = ModelForwardPass(
         "made", (3,), {(3, 1): "off"}, {}, True, ROWS, "", captured, None
     )  # fmt: skip
     return replace(made, **changes)
@@ -38,7 +38,7 @@ def reading(**changes: object) -> ModelReading:
 
 def panel_of(  # type: ignore[no-untyped-def]
     view: View,
-    found: ModelReading | None,
+    found: ModelForwardPass | None,
     model: ModelSource | None = SOURCE,
     refused: InputError | None = None,
 ):
@@ -89,8 +89,8 @@ def test_all_edits_are_described() -> None:
         "“starts” (3).",
         "Cut in layer 5, head 3: “journey” (2) no longer attends to “Your” (1).",
     )
-    assert panel.has_changes
-    assert not panel_of(View(), reading(), replace(SOURCE, edits=())).has_changes
+    assert panel.has_edits
+    assert not panel_of(View(), reading(), replace(SOURCE, edits=())).has_edits
 
 
 def test_errors_of_edits_are_shown() -> None:

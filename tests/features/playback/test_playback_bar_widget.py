@@ -59,8 +59,11 @@ def test_a_changed_colour_range_is_noticed(viewer: Viewer) -> None:
     viewer.hand.leave()
     hint, workspace = viewer.said, viewer.hand.window.workspace
     ends = []
-    for is_causal in (not workspace.document.get("causal"), workspace.document.get("causal")):
-        workspace.set("causal", is_causal)
+    for is_causal in (
+        not workspace.document.get_setting("causal"),
+        workspace.document.get_setting("causal"),
+    ):
+        workspace.change_setting("causal", is_causal)
         viewer.hand.settle()
         (*_, end) = viewer.shown.weights_range
         ends.append(end)
@@ -88,7 +91,7 @@ def test_home_is_the_first_step_and_end_shows_all_again(viewer: Viewer) -> None:
 
 @pytest.mark.parametrize("grain", [StepSize.ROW, StepSize.CELL])
 def test_what_is_seen_follows_the_steps(viewer: Viewer, grain: StepSize) -> None:
-    viewer.window.controllers.playback_controller.set_grain(grain)
+    viewer.window.controllers.playback_controller.set_step_size(grain)
     viewer.window.controllers.view_controller.zoom(3, (5, 5))
     viewer.hand.settle()
     assert viewer.displayed_stage == (range(4, 6), range(4, 6))
@@ -105,7 +108,7 @@ def test_what_is_seen_follows_the_steps(viewer: Viewer, grain: StepSize) -> None
 
 
 def test_a_step_of_a_whole_stage_leaves_what_is_seen(viewer: Viewer) -> None:
-    viewer.window.controllers.playback_controller.set_grain(StepSize.STAGE)
+    viewer.window.controllers.playback_controller.set_step_size(StepSize.STAGE)
     viewer.window.controllers.view_controller.zoom(3, (5, 5))
     viewer.key(Qt.Key.Key_Home)
     assert viewer.displayed_stage == (range(4, 6), range(4, 6))
@@ -149,7 +152,7 @@ def test_arrows_with_other_keys_do_not_step(viewer: Viewer) -> None:
 
 @pytest.mark.slow
 def test_going_back_is_exact(viewer: Viewer) -> None:
-    viewer.window.controllers.playback_controller.set_grain(StepSize.CELL)
+    viewer.window.controllers.playback_controller.set_step_size(StepSize.CELL)
     viewer.window.controllers.playback_controller.seek_stage("scores")
     viewer.hand.settle()
     pictures = [viewer.picture()]
@@ -319,9 +322,9 @@ def test_faster_and_slower_end_at_the_fastest_and_the_slowest(viewer: Viewer) ->
 
 def test_settings_changed_while_playing_leave_it_where_it_is(viewer: Viewer) -> None:
     viewer.window.controllers.playback_controller.seek_stage("masked")
-    viewer.window.controllers.playback_controller.step(2)
+    viewer.window.controllers.playback_controller.step_by(2)
     viewer.hand.settle()
-    viewer.window.controllers.playback_controller.toggle()
+    viewer.window.controllers.playback_controller.toggle_playback()
     viewer.hand.press(Qt.Key.Key_M)  # the mask goes, and with it this stage
     viewer.hand.settle()
     assert viewer.shown.playhead.is_playing
@@ -330,9 +333,9 @@ def test_settings_changed_while_playing_leave_it_where_it_is(viewer: Viewer) -> 
     viewer.hand.press(Qt.Key.Key_M)
     viewer.hand.settle()
     assert viewer.shown.playhead.is_playing
-    viewer.window.controllers.playback_controller.toggle()
+    viewer.window.controllers.playback_controller.toggle_playback()
     viewer.window.controllers.playback_controller.seek_stage("weights")
-    viewer.window.controllers.playback_controller.step(4)
+    viewer.window.controllers.playback_controller.step_by(4)
     viewer.hand.settle()
     viewer.hand.type_number("heads", "1")
     viewer.hand.settle()
@@ -351,7 +354,7 @@ def test_what_is_computed_later_is_empty_and_cannot_be_asked(viewer: Viewer) -> 
     paper = viewer.window.theme.paper.lower()
     picture = viewer.picture()
     assert picture.pixelColor(viewer.hand.point(Cell("weights", (0, 4, 0)))).name() == paper
-    viewer.window.controllers.playback_controller.step(4)
+    viewer.window.controllers.playback_controller.step_by(4)
     viewer.hand.settle()
     assert (
         viewer.picture().pixelColor(viewer.hand.point(Cell("weights", (0, 4, 0)))).name() != paper
@@ -374,12 +377,12 @@ def test_the_wheel_leaves_the_choices_alone(viewer: Viewer) -> None:
 
 def test_from_a_last_stage_that_went_play_begins_anew(viewer: Viewer) -> None:
     viewer.window.controllers.playback_controller.seek_stage("output")
-    viewer.window.workspace.set("output_projection", False)
+    viewer.window.workspace.change_setting("output_projection", False)
     viewer.hand.settle()
-    viewer.window.controllers.playback_controller.toggle()
+    viewer.window.controllers.playback_controller.toggle_playback()
     # It is read before the next step, which may be reached before the window has settled.
-    assert viewer.window.workspace.wanted.playhead.place == PlaybackPosition("input")
-    viewer.window.controllers.playback_controller.toggle()
+    assert viewer.window.workspace.requested_view.playhead.place == PlaybackPosition("input")
+    viewer.window.controllers.playback_controller.toggle_playback()
 
 
 def test_the_widget_keeps_no_run_alive(viewer: Viewer) -> None:

@@ -124,7 +124,9 @@ def test_without_a_mouse(viewer: Viewer) -> None:
 def test_marks_that_a_change_leaves_no_room_for_are_forgotten(viewer: Viewer) -> None:
     viewer.click("playback.predict")
     viewer.hand.click_cell(Cell("weights", (0, 5, 2)))
-    viewer.window.controllers.cell_selection_controller.mark(Cell("weights", (1, 1, 0)))
+    viewer.window.controllers.cell_selection_controller.toggle_prediction_mark(
+        Cell("weights", (1, 1, 0))
+    )
     reveal(viewer)
     viewer.hand.type_number("heads", "1")
     viewer.hand.settle()
@@ -162,7 +164,7 @@ def test_a_step_goes_on_from_the_stage_that_was_predicted(viewer: Viewer) -> Non
 
 
 def test_another_text_of_a_batch_is_predicted_anew(viewer: Viewer) -> None:
-    viewer.window.workspace.set("lines", "apart")
+    viewer.window.workspace.change_setting("lines", "apart")
     viewer.hand.paste_sentence("a b c\nd e f")
     viewer.hand.settle()
     viewer.click("playback.predict")

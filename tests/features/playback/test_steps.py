@@ -37,7 +37,7 @@ class Player:
 
     def __init__(self, run: Run, grain: StepSize, qtbot: QtBot) -> None:
         self.run = run
-        self.timeline = Timeline.of(run.trace, grain)
+        self.timeline = Timeline.from_trace(run.trace, grain)
         view = View()
         self.view = replace(view, playhead=replace(view.playhead, grain=grain))
         self.board = BoardView()
@@ -59,7 +59,7 @@ class Player:
             LIGHT,
             "",
         )
-        self.board.motion.skip_step()
+        self.board.motion.skip_motion()
         return self.board.viewport().grab().toImage()
 
 
@@ -72,7 +72,7 @@ def test_forward_and_back_is_the_same_picture_and_seeking_equals_playing(
     last = len(played.timeline)
     start = data.draw(st.integers(0, last))
     steps = data.draw(st.integers(0, min(6, last - start)))
-    places = [played.timeline.place(at) for at in range(start, start + steps + 1)]
+    places = [played.timeline.position_of_step(at) for at in range(start, start + steps + 1)]
     forward = [played.show(place) for place in places]
     back = [played.show(place) for place in reversed(places)]
     assert back[::-1] == forward
@@ -86,11 +86,11 @@ def test_playing_to_the_end_shows_the_trace(case: Case, grain: StepSize, qtbot: 
     before = player.show(None)
     shown: dict[tuple[str, int | None, int, int], float] = {}
     for position in range(len(player.timeline)):
-        place = player.timeline.place(position)
+        place = player.timeline.position_of_step(position)
         player.show(place)
         assert place is not None
         assert player.screen is not None
-        step = player.timeline.step(place)
+        step = player.timeline.step_at(place)
         for heatmap in player.screen.panel(BOARD_CONTENTS).board.heatmaps:
             if heatmap.stage == step.stage:
                 for row in step.rows:
@@ -117,5 +117,7 @@ def test_playing_to_the_end_shows_the_trace(case: Case, grain: StepSize, qtbot: 
 def test_a_step_changes_the_picture(grain: StepSize, qtbot: QtBot) -> None:
     case = Case((("one", "two", "three"),), Document().spec)
     player = Player(case.run(), grain, qtbot)
-    pictures = [player.show(player.timeline.place(at)) for at in range(len(player.timeline))]
+    pictures = [
+        player.show(player.timeline.position_of_step(at)) for at in range(len(player.timeline))
+    ]
     assert all(one != other for one, other in itertools.pairwise(pictures))

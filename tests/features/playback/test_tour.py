@@ -16,7 +16,7 @@ from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.step_motion_paths import motion_duration_ms
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize, Timeline
+from visualizer.session.timeline import PlaybackPosition, PlaybackState, StepSize, Timeline
 from visualizer.session.token_selection import TokenSelection
 from visualizer.session.view import View
 from visualizer.session.view_changes import pin_cell
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from visualizer.session.screen import Screen
 
 RUN = a_run()
-STEPS = Timeline.of(RUN.trace, StepSize.TOUR)
-PLACES = [STEPS.place(position) for position in range(len(STEPS))]
+STEPS = Timeline.from_trace(RUN.trace, StepSize.TOUR)
+PLACES = [STEPS.position_of_step(position) for position in range(len(STEPS))]
 CHOSEN = Cell("weights", (1, 4, 2))
 SHOWN = View(flow=True, panes=frozenset({EXPLAIN_PANE}))
 SQUARE = {"scores", "scaled", "masked", "weights"}
@@ -36,7 +36,7 @@ UNPINNED = pin_cell(pin_cell(SHOWN, CHOSEN), None)
 def play(
     place: PlaybackPosition | None, view: View, previous: Screen | None = None, **changes: bool
 ) -> Screen:
-    playhead = Playhead(place, StepSize.TOUR, is_playing=True)
+    playhead = PlaybackState(place, StepSize.TOUR, is_playing=True)
     view = replace(view, playhead=replace(playhead, **changes))
     return present(Document(spec=RUN.trace.spec), view, RUN, None, False, previous)
 
@@ -51,7 +51,7 @@ def test_text_explanation_highlights_and_code_are_those_of_one_cell(
         assert place is not None
         screen = play(place, replace(view, hovered=hovered))
         assert screen.resolved
-        cell = screen.resolved.step_cell
+        cell = screen.resolved.described_step_cell
         bar, explained = screen.panel(PLAYBACK_PANEL), screen.panel(CELL_PANEL)
         assert cell
         assert bar.equation
@@ -76,7 +76,7 @@ def test_text_explanation_highlights_and_code_are_those_of_one_cell(
 def test_a_tour_is_about_the_head_of_the_pinned_cell() -> None:
     screen = play(PlaybackPosition("scores", 4), replace(SHOWN, pinned=CHOSEN))
     assert screen.resolved
-    assert screen.resolved.step_cell == Cell("scores", (1, 4, 2))
+    assert screen.resolved.described_step_cell == Cell("scores", (1, 4, 2))
 
 
 def test_only_the_row_shown_in_full_has_a_motion() -> None:
@@ -110,10 +110,10 @@ def test_a_tour_is_about_the_selected_token() -> None:
     selected = replace(SHOWN, tokens=TokenSelection(frozenset({4})))
     screen = play(PlaybackPosition("weights"), selected)
     assert screen.resolved
-    assert screen.resolved.step_cell
-    assert screen.resolved.step_cell.place[-2] == 4
+    assert screen.resolved.described_step_cell
+    assert screen.resolved.described_step_cell.place[-2] == 4
     pinned = replace(selected, pinned=Cell("weights", (1, 2, 0)))
     screen = play(PlaybackPosition("weights"), pinned)
     assert screen.resolved
-    assert screen.resolved.step_cell
-    assert screen.resolved.step_cell.place[-2] == 2
+    assert screen.resolved.described_step_cell
+    assert screen.resolved.described_step_cell.place[-2] == 2

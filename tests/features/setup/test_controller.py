@@ -31,7 +31,7 @@ def test_a_control_that_already_shows_its_value_waits_for_the_result(
     workspace = hand.window.workspace
     control: Any = hand.window.settings_bar.rows[name].control
     choose(control.box)
-    assert workspace.document.get(name) == value
+    assert workspace.document.get_setting(name) == value
     assert workspace.is_screen_outdated is not is_shown_at_once
     hand.settle()
     assert not workspace.is_screen_outdated
@@ -67,27 +67,27 @@ def test_what_is_given_is_named_and_can_be_drawn_again_and_undone(hand: Hand) ->
     assert workspace.run
     given = {
         "own_weights": custom_weights_of(workspace.run.trace),
-        "own_input": NumberMatrix.of(np.ones((6, 3))),
+        "own_input": NumberMatrix.from_array(np.ones((6, 3))),
     }
     said = {"own_weights": "W_query, W_key, W_value, W_output given", "own_input": "6 × 3 given"}
     drawn = {"own_weights": (), "own_input": None}
     for name, value in given.items():
-        workspace.set(name, value)
+        workspace.change_setting(name, value)
         control = own(hand, name)
         assert control.isEnabled()
         assert control.words.text() == said[name]
         hand.settle()
         hand.click(control.draw)
-        assert workspace.document.get(name) == drawn[name]
+        assert workspace.document.get_setting(name) == drawn[name]
         assert not control.isEnabled()
         workspace.undo()
-        assert workspace.document.get(name) == value
+        assert workspace.document.get_setting(name) == value
 
 
 def test_vectors_that_no_longer_fit_offer_to_be_drawn(hand: Hand) -> None:
     workspace = hand.window.workspace
-    workspace.set("own_input", NumberMatrix.of(np.ones((6, 3))))
-    workspace.set("d_in", 4)
+    workspace.change_setting("own_input", NumberMatrix.from_array(np.ones((6, 3))))
+    workspace.change_setting("d_in", 4)
     row = hand.window.settings_bar.rows["own_input"]
     assert "The vectors are 6 × 3, but the embedding size is 4." in row.problem.text()
     assert "Use random values generated from the seed" in row.problem.text()
@@ -99,7 +99,7 @@ def test_vectors_that_no_longer_fit_offer_to_be_drawn(hand: Hand) -> None:
 def test_heads_that_cannot_be_are_said_beside_own_weights(hand: Hand) -> None:
     workspace = hand.window.workspace
     assert workspace.run
-    workspace.set("own_weights", custom_weights_of(workspace.run.trace))
+    workspace.change_setting("own_weights", custom_weights_of(workspace.run.trace))
     hand.settle()
     hand.type_number("heads", "0")
     assert "The number of heads must be" in hand.problem("heads")

@@ -12,24 +12,24 @@ from visualizer.attention.run import run
 from visualizer.attention.settings import SETTINGS, SettingKind
 from visualizer.attention.spec import (
     AttentionSpec,
-    BlockKind,
     BooleanMatrix,
     Device,
     DropoutMode,
     Dtype,
     HeadArrangement,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     NumberMatrix,
     PositionKind,
     Projection,
     ScaleKind,
+    TransformerBlockKind,
 )
 from visualizer.attention.spec_validation import spec_problems
 from visualizer.errors import InputError
 from visualizer.features.setup.presenter import CHIPS, present_setup
-from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
+from visualizer.session.document import BOOK_SENTENCE, Document, LineGrouping
 from visualizer.session.setting_state import (
     SettingState,
     describe_custom_values,
@@ -73,7 +73,7 @@ def test_a_problem_stands_at_its_own_setting_and_what_is_offered_mends_it(
     assert len(said) == 1
     for _ in range(2):  # one remedy may lead to a smaller problem, such as 1 column for 2 heads
         for problem in spec_problems(document.spec):
-            document = document.set(*problem.remedy) if problem.remedy else document
+            document = document.with_setting(*problem.remedy) if problem.remedy else document
     left = spec_problems(document.spec)
     assert [problem.field for problem in left] == ["own_mask"] * (fields == {"mask": MaskKind.OWN})
 
@@ -90,8 +90,8 @@ def test_all_is_well_at_first() -> None:
 
 
 def test_what_a_run_refuses_is_said_where_it_belongs() -> None:
-    own = BooleanMatrix.of(np.ones((2, 2), dtype=bool))
-    document = Document().set("mask", MaskKind.OWN).set("own_mask", own)
+    own = BooleanMatrix.from_array(np.ones((2, 2), dtype=bool))
+    document = Document().with_setting("mask", MaskKind.OWN).with_setting("own_mask", own)
     with pytest.raises(InputError) as refused:
         run(document.tokens(), document.spec)
     problem = shown(document, refused.value)["own_mask"].problem
@@ -100,16 +100,20 @@ def test_what_a_run_refuses_is_said_where_it_belongs() -> None:
 
 
 def test_what_padding_forbids_is_mended_where_it_is_said() -> None:
-    document = Document("a b\nc").set("lines", LineSplit.APART).set("mask", MaskKind.NONE)
-    document = document.set("normalisation", NormalisationKind.SUM)
+    document = (
+        Document("a b\nc")
+        .with_setting("lines", LineGrouping.APART)
+        .with_setting("mask", MaskKind.NONE)
+    )
+    document = document.with_setting("normalisation", NormalisationKind.SUM)
     assert not spec_problems(document.spec)  # it is the run that sees the padding
     with pytest.raises(InputError) as refused:
         run(document.tokens(), document.spec)
     problem = shown(document, refused.value)["normalisation"].problem
     assert problem
     assert problem.remedy
-    document = document.set(*problem.remedy)
-    assert run(document.tokens(), document.spec).trace.leading == (2,)
+    document = document.with_setting(*problem.remedy)
+    assert run(document.tokens(), document.spec).trace.leading_sizes == (2,)
 
 
 @pytest.mark.parametrize("mask", MaskKind)
@@ -117,7 +121,7 @@ def test_what_padding_forbids_is_mended_where_it_is_said() -> None:
 def test_the_route_counts_whenever_there_is_a_mask(
     mask: MaskKind, normalisation: NormalisationKind
 ) -> None:
-    document = Document().set("mask", mask).set("normalisation", normalisation)
+    document = Document().with_setting("mask", mask).with_setting("normalisation", normalisation)
     is_linear = normalisation is NormalisationKind.LINEAR
     assert shown(document)["route"].is_enabled == (mask is not MaskKind.NONE and not is_linear)
 
@@ -132,7 +136,7 @@ def test_a_text_that_is_refused_is_said_under_the_text() -> None:
 
 
 def test_a_problem_of_the_spec_goes_before_a_refusal() -> None:
-    document = Document().set("heads", 0)
+    document = Document().with_setting("heads", 0)
     problem = shown(document, InputError("heads", "Something older."))["heads"].problem
     assert problem
     assert problem.sentence.startswith("The number of heads")
@@ -155,7 +159,7 @@ def test_a_problem_of_the_spec_goes_before_a_refusal() -> None:
             {"scale", "temperature", "dropout", "mode", "dropout_seed", "route"}
             | {"window", "own_mask"},
         ),
-        ({"block": BlockKind.PRE_NORM}, {"mode", "dropout_seed", "window", "own_mask"}),
+        ({"block": TransformerBlockKind.PRE_NORM}, {"mode", "dropout_seed", "window", "own_mask"}),
         (
             {"projection": Projection.UNIFORM},
             {"bias", "mode", "dropout_seed", "window", "own_mask"},
@@ -165,7 +169,7 @@ def test_a_problem_of_the_spec_goes_before_a_refusal() -> None:
 def test_settings_without_effect_are_known(fields: dict[str, object], idle: set[str]) -> None:
     document = Document(spec=replace(AttentionSpec(), **fields))
     found = {name for name, row in shown(document).items() if not row.is_enabled}
-    of_block = set() if document.spec.has_block else {"d_ff", "activation"}
+    of_block = set() if document.spec.has_transformer_block else {"d_ff", "activation"}
     assert found == idle | of_block | {"own_input", "own_weights"}
 
 
@@ -177,7 +181,7 @@ def test_settings_without_effect_are_known(fields: dict[str, object], idle: set[
             ("scale", ScaleKind),
             ("normalisation", NormalisationKind),
             ("mask", MaskKind),
-            ("route", MaskRoute),
+            ("route", MaskPlacement),
         ),
         *(("mode", DropoutMode), ("dtype", Dtype), ("device", Device)),
     ],
@@ -188,15 +192,19 @@ def test_every_choice_there_is_is_offered(name: str, kind: type[StrEnum]) -> Non
     assert len({words for _, words in setting.choices}) == len(setting.choices)
 
 
-SQUARE = NumberMatrix.of(np.ones((3, 3)))
+SQUARE = NumberMatrix.from_array(np.ones((3, 3)))
 
 
 def test_own_numbers_count_where_they_are_given_and_are_said_in_words() -> None:
-    document = Document().set("own_input", SQUARE).set("own_weights", (("W_key", SQUARE),))
+    document = (
+        Document()
+        .with_setting("own_input", SQUARE)
+        .with_setting("own_weights", (("W_key", SQUARE),))
+    )
     rows = shown(document)
     assert rows["own_input"].is_enabled
     assert rows["own_weights"].is_enabled
-    assert not shown(document.set("projection", Projection.NONE))["own_weights"].is_enabled
+    assert not shown(document.with_setting("projection", Projection.NONE))["own_weights"].is_enabled
     said = [describe_custom_values(rows[name].setting, rows[name].value) for name in OWN]
     assert said == ["3 × 3 given", "W_key given"]
     for row in (shown(Document())[name] for name in OWN):
@@ -205,17 +213,21 @@ def test_own_numbers_count_where_they_are_given_and_are_said_in_words() -> None:
 
 
 def test_own_numbers_that_do_not_fit_are_mended_by_drawing() -> None:
-    document = Document().set("own_weights", (("W_key", SQUARE),)).set("own_input", SQUARE)
+    document = (
+        Document()
+        .with_setting("own_weights", (("W_key", SQUARE),))
+        .with_setting("own_input", SQUARE)
+    )
     for name, said in (
         ("own_weights", "W_key is 3 × 3, but the settings need 4 × 2."),
         ("own_input", "The vectors are 3 × 3, but the embedding size is 4."),
     ):
-        problem = shown(document.set("d_in", 4))[name].problem
+        problem = shown(document.with_setting("d_in", 4))[name].problem
         assert problem
         assert problem.remedy
         assert problem.sentence == said
         assert describe_remedy(*problem.remedy) == "Use random values generated from the seed"
-        mended = document.set("d_in", 4).set(*problem.remedy)
+        mended = document.with_setting("d_in", 4).with_setting(*problem.remedy)
         assert shown(mended)[name].problem is None
 
 
@@ -239,12 +251,12 @@ def test_the_table_names_each_setting_once() -> None:
 
 
 def test_a_mask_is_written_where_it_is_not_too_long() -> None:
-    text, hint = format_mask(BooleanMatrix.of(np.tri(2, dtype=bool)))
+    text, hint = format_mask(BooleanMatrix.from_array(np.tri(2, dtype=bool)))
     assert text == "1 0\n1 1"
     assert format_mask(None) == ("", hint)
     assert hint.startswith("1 allows a pair, and 0 forbids it:")
-    assert format_mask(BooleanMatrix.of(np.eye(64, dtype=bool)))[0].count("1") == 64
-    text, hint = format_mask(BooleanMatrix.of(np.eye(1024, dtype=bool)))
+    assert format_mask(BooleanMatrix.from_array(np.eye(64, dtype=bool)))[0].count("1") == 64
+    text, hint = format_mask(BooleanMatrix.from_array(np.eye(1024, dtype=bool)))
     assert text == ""
     assert hint == "1,024 × 1,024: too large to edit here. Enter rows of 0s and 1s to replace it."
 

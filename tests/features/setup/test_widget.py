@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QApplication
 
 from tests.support.window_input import CONTROL
 from visualizer.documents.open_document import MAX_TEXT_CHARACTERS, longest_permitted_prefix
-from visualizer.features.setup.text_edit_widget import InputTextEdit, has_longer_word
+from visualizer.features.setup.text_edit_widget import InputTextEdit, has_word_longer_than
 
 if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @given(st.text("ab \n\t\u00a0\u2028", max_size=40), st.integers(1, 9))
 def test_a_long_word_is_found_wherever_it_stands(text: str, length: int) -> None:
-    assert has_longer_word(text, length) == any(len(word) > length for word in text.split())
+    assert has_word_longer_than(text, length) == any(len(word) > length for word in text.split())
 
 
 def test_what_is_offered_of_a_long_text_has_it_where_the_cursor_stands(qtbot: QtBot) -> None:

@@ -27,7 +27,7 @@ from visualizer.features.shapes.presenter import (
     present_shapes,
 )
 from visualizer.session.cell_address import Cell
-from visualizer.session.timeline import PlaybackPosition, Playhead
+from visualizer.session.timeline import PlaybackPosition, PlaybackState
 from visualizer.session.view import View
 
 WORDS = ("Your", "journey", "starts", "with", "one", "step")
@@ -52,8 +52,8 @@ def assert_sizes_are_real(computed: Run) -> None:
     assert [row.stage for row in rows] == list(trace.names)
     for one in rows:
         tensor = trace.tensor(one.stage)
-        assert tuple(dim.size for dim in one.dims) == (trace.leading or (1,)) + tuple(
-            tensor.shape[len(trace.leading) :]
+        assert tuple(dim.size for dim in one.dims) == (trace.leading_sizes or (1,)) + tuple(
+            tensor.shape[len(trace.leading_sizes) :]
         )
         assert one.bytes == tensor.numel() * tensor.element_size()
         assert one.dims[0].name == "batch"
@@ -131,7 +131,7 @@ def test_the_book_s_sizes_in_words() -> None:
     assert row(computed, "context").equations == ("(6, 6) · (6, 2) = (6, 2) in each of 2 heads",)
     assert row(computed, "concat").equations == ("(2, 6, 2) → (6, 2, 2) → (6, 4)",)
     assert row(computed, "output").equations == ("(6, 4) · (4, 4) + (4) = (6, 4)",)
-    assert row(computed, "weights").cost == "288 bytes"
+    assert row(computed, "weights").cost_text == "288 bytes"
     assert shapes_panel(computed).batch == "Batch size 1: one text."
     assert shapes_panel(computed).total == (
         "Total: 600 multiply-adds in matrix products; the stages take 1.8 KiB."
@@ -172,7 +172,9 @@ def test_the_row_is_marked_that_is_looked_at() -> None:
     both = {"pinned": Cell("values", (0, 0, 0)), "hovered": Cell("scores", (0, 0, 0))}
     assert shapes_panel(computed, **both).current_stage == "scores"
     assert (
-        shapes_panel(computed, playhead=Playhead(PlaybackPosition("keys")), **both).current_stage
+        shapes_panel(
+            computed, playhead=PlaybackState(PlaybackPosition("keys")), **both
+        ).current_stage
         == "keys"
     )
     assert shapes_panel(computed, pinned=Cell("values", (7, 0, 0))).current_stage is None
@@ -204,7 +206,7 @@ def test_what_did_not_change_is_the_same_object() -> None:
     ],
 )
 def test_the_matrix_of_the_stage_is_drawn(stage: str | None, drawn: str, is_apart: bool) -> None:
-    playhead = Playhead(PlaybackPosition(stage) if stage else None)
+    playhead = PlaybackState(PlaybackPosition(stage) if stage else None)
     made = split(a_run(), playhead=playhead)
     assert (made.stage, made.is_split) == (drawn, is_apart)
 
@@ -214,12 +216,12 @@ def test_a_drawing_is_never_too_large_and_says_what_is_left_out(
     heads: int, d_head: int, tokens: int
 ) -> None:
     made = HeadSplit("queries", "Q", tokens, heads, d_head, HeadArrangement.SPLIT, True)
-    assert len(made.columns) <= MAX_COLUMNS
-    assert list(made.columns) == sorted(made.columns)
-    assert set(made.columns) == set(range(min(heads, MAX_HEADS)))
-    assert len({made.columns.count(head) for head in made.columns}) == 1
-    is_whole = len(made.columns) == heads * d_head and made.rows == tokens
-    assert made.rows == min(tokens, MAX_ROWS)
+    assert len(made.head_of_each_column) <= MAX_COLUMNS
+    assert list(made.head_of_each_column) == sorted(made.head_of_each_column)
+    assert set(made.head_of_each_column) == set(range(min(heads, MAX_HEADS)))
+    assert len({made.head_of_each_column.count(head) for head in made.head_of_each_column}) == 1
+    is_whole = len(made.head_of_each_column) == heads * d_head and made.drawn_row_count == tokens
+    assert made.drawn_row_count == min(tokens, MAX_ROWS)
     assert (made.omission_note == "") == is_whole
 
 
@@ -234,7 +236,7 @@ def test_columns_slide_apart_and_keep_their_order(
 ) -> None:
     made = HeadSplit("queries", "Q", 6, heads, d_head, HeadArrangement.SPLIT, True)
     lefts = made.left_edges(progress, gap)
-    for (head, left), (other, right) in pairwise(zip(made.columns, lefts, strict=True)):
+    for (head, left), (other, right) in pairwise(zip(made.head_of_each_column, lefts, strict=True)):
         between = progress * gap if head != other else 0
         assert right - left == pytest.approx(1 + between)
 

@@ -66,12 +66,12 @@ def show(pane: ShapesPane, shown: ShapesPanel, theme: Theme = LIGHT) -> None:
 def arrive(pane: ShapesPane, qtbot: QtBot) -> None:
     """Wait until the animation has finished."""
     drawing = pane.drawing
-    qtbot.waitUntil(lambda: drawing.progress == drawing.goal, timeout=20 * DURATION_MS)
+    qtbot.waitUntil(lambda: drawing.progress == drawing.target_progress, timeout=20 * DURATION_MS)
 
 
 def move(pane: ShapesPane, stage: str, dim: str) -> None:
-    row = pane.row(stage)
-    place = next(place for found, place in row.dims() if found.name == dim)
+    row = pane.row_of_stage(stage)
+    place = next(place for found, place in row.axis_rectangles() if found.name == dim)
     QTest.mouseMove(row, QPoint(1, 1))
     QTest.mouseMove(row, place.center().toPoint())
 
@@ -93,7 +93,11 @@ def test_there_is_a_row_for_every_stage(pane: ShapesPane) -> None:
     shown = shapes()
     show(pane, shown)
     assert [row.stage for row in pane.rows] == [row.stage for row in shown.rows]
-    assert pane.row("queries").accessibleName().startswith("Queries: batch 1, heads 2, tokens 6")
+    assert (
+        pane.row_of_stage("queries")
+        .accessibleName()
+        .startswith("Queries: batch 1, heads 2, tokens 6")
+    )
     assert words(pane.batch) == shapes().batch
     fewer = shapes(output_projection=False)
     show(pane, fewer, DARK)
@@ -103,12 +107,12 @@ def test_there_is_a_row_for_every_stage(pane: ShapesPane) -> None:
 def test_sizes_do_not_overlap_and_words_have_room(pane: ShapesPane) -> None:
     show(pane, shapes())
     for row in pane.rows:
-        places = [place for _, place in row.dims()]
+        places = [place for _, place in row.axis_rectangles()]
         for number, place in enumerate(places):
             assert place.right() <= row.width()
             assert not any(place.intersects(other) for other in places[number + 1 :])
         assert row.height() >= row.heightForWidth(row.width())
-    narrow, wide = (pane.row("scaled").heightForWidth(width) for width in (200, 600))
+    narrow, wide = (pane.row_of_stage("scaled").heightForWidth(width) for width in (200, 600))
     assert narrow > wide
 
 
@@ -120,12 +124,12 @@ def lit(row: ShapeRowButton) -> tuple[str, ...]:
 def test_a_dim_under_the_pointer_lights_all_that_count_the_same(pane: ShapesPane) -> None:
     show(pane, shapes())
     move(pane, "input", "tokens")
-    assert lit(pane.row("input")) == ("tokens",)
-    assert lit(pane.row("scores")) == ("queries", "keys")
-    assert lit(pane.row("concat")) == ("queries",)
+    assert lit(pane.row_of_stage("input")) == ("tokens",)
+    assert lit(pane.row_of_stage("scores")) == ("queries", "keys")
+    assert lit(pane.row_of_stage("concat")) == ("queries",)
     move(pane, "input", "d_in")
-    assert lit(pane.row("scores")) == ()
-    QTest.mouseMove(pane.row("input"), QPoint(2, 2))
+    assert lit(pane.row_of_stage("scores")) == ()
+    QTest.mouseMove(pane.row_of_stage("input"), QPoint(2, 2))
     assert not any(map(lit, pane.rows))
 
 
@@ -133,21 +137,21 @@ def test_the_row_of_the_stage_that_is_looked_at_is_marked(pane: ShapesPane) -> N
     show(pane, shapes())
 
     def mark(stage: str) -> str:
-        image = pane.row(stage).grab().toImage()
+        image = pane.row_of_stage(stage).grab().toImage()
         return image.pixelColor(1, image.height() // 2).name().upper()
 
     assert mark("keys") != LIGHT.accent
     show(pane, shapes("keys"))
     assert mark("keys") == LIGHT.accent
-    assert pane.row("keys").accessibleDescription() == "Current stage"
+    assert pane.row_of_stage("keys").accessibleDescription() == "Current stage"
 
 
 def test_the_row_that_is_looked_at_is_in_sight(pane: ShapesPane) -> None:
     pane.resize(300, 320)
     show(pane, shapes())
-    assert pane.row("output").visibleRegion().isEmpty()
+    assert pane.row_of_stage("output").visibleRegion().isEmpty()
     show(pane, shapes("output"))
-    assert not pane.row("output").visibleRegion().isEmpty()
+    assert not pane.row_of_stage("output").visibleRegion().isEmpty()
 
 
 @pytest.mark.parametrize("by_keys", [True, False])
@@ -155,9 +159,9 @@ def test_a_row_says_which_stage_is_wanted(pane: ShapesPane, qtbot: QtBot, by_key
     show(pane, shapes())
     with qtbot.waitSignal(pane.stageChosen) as chosen:
         if by_keys:
-            QTest.keyClick(pane.row("values"), Qt.Key.Key_Space)
+            QTest.keyClick(pane.row_of_stage("values"), Qt.Key.Key_Space)
         else:
-            QTest.mouseClick(pane.row("values"), Qt.MouseButton.LeftButton)
+            QTest.mouseClick(pane.row_of_stage("values"), Qt.MouseButton.LeftButton)
     assert chosen.args == ["values"]
 
 
@@ -169,10 +173,10 @@ def test_heads_slide_apart_to_the_end(pane: ShapesPane, qtbot: QtBot) -> None:
     show(pane, shapes("concat"))
     assert drawing.progress == 0
     pane.show_shapes(shapes("context"), LIGHT)
-    assert (drawing.progress, drawing.goal) == (0, 1)
+    assert (drawing.progress, drawing.target_progress) == (0, 1)
     arrive(pane, qtbot)
     assert drawing.progress == 1
-    lefts = [place.left() for _, place in drawing.columns()]
+    lefts = [place.left() for _, place in drawing.column_rectangles()]
     assert lefts[2] - lefts[1] > lefts[1] - lefts[0]
 
 
@@ -213,12 +217,12 @@ def test_the_button_plays_it_there_and_back(pane: ShapesPane, qtbot: QtBot) -> N
     show(pane, shapes())
     for goal in (0, 1):
         QTest.mouseClick(pane.split_button, Qt.MouseButton.LeftButton)
-        assert pane.drawing.goal == goal
+        assert pane.drawing.target_progress == goal
         arrive(pane, qtbot)
         assert pane.drawing.progress == goal
     QTest.mouseClick(pane.split_button, Qt.MouseButton.LeftButton)
     QTest.mouseClick(pane.split_button, Qt.MouseButton.LeftButton)
-    assert pane.drawing.goal == 1
+    assert pane.drawing.target_progress == 1
     show(pane, shapes(heads=1))
     assert not pane.split_button.isEnabled()
 
@@ -226,7 +230,7 @@ def test_the_button_plays_it_there_and_back(pane: ShapesPane, qtbot: QtBot) -> N
 def test_columns_have_their_heads_colours(pane: ShapesPane) -> None:
     show(pane, shapes(d_out=6, heads=3))
     image = pane.drawing.grab().toImage()
-    for head, place in pane.drawing.columns():
+    for head, place in pane.drawing.column_rectangles():
         at = place.topLeft().toPoint() + QPoint(3, 3)
         assert image.pixelColor(at).name().upper() == head_colour(head, LIGHT).upper()
 
@@ -238,7 +242,7 @@ def test_of_a_wide_matrix_the_drawing_stays_inside(
     show(pane, shapes(**fields))
     for progress in (0.0, 0.5, 1.0):
         pane.drawing.animate_split(progress, immediately=True)
-        places = [place for _, place in pane.drawing.columns()]
+        places = [place for _, place in pane.drawing.column_rectangles()]
         assert places[0].left() >= 0
         assert places[-1].right() <= pane.drawing.width()
     assert "Drawn: " in words(pane.says)
@@ -269,18 +273,18 @@ def test_the_row_follows_the_pinned_cell_and_the_playhead(
 
 def test_a_clicked_row_shows_its_stage(hand: Hand, opened: ShapesPane) -> None:
     assert "concat" not in hand.stages
-    hand.click(opened.row("concat"))
+    hand.click(opened.row_of_stage("concat"))
     hand.settle()
     assert "concat" in hand.stages
-    hand.click(opened.row("concat"))
+    hand.click(opened.row_of_stage("concat"))
     hand.settle()
     assert "concat" in hand.stages
 
 
 def test_the_drawing_turns_by_keys(hand: Hand, opened: ShapesPane) -> None:
-    assert opened.drawing.goal == 1
+    assert opened.drawing.target_progress == 1
     hand.press(Qt.Key.Key_J)
-    assert opened.drawing.goal == 0
+    assert opened.drawing.target_progress == 0
 
 
 def test_sizes_follow_the_settings(hand: Hand, opened: ShapesPane) -> None:
@@ -288,5 +292,5 @@ def test_sizes_follow_the_settings(hand: Hand, opened: ShapesPane) -> None:
     hand.settle()
     hand.type_number("heads", "4")
     hand.settle()
-    name = opened.row("queries").accessibleName()
+    name = opened.row_of_stage("queries").accessibleName()
     assert "(6, 3) · (3, 8) = (6, 8); (6, 8) → (6, 4, 2) → (4, 6, 2)" in name

@@ -64,7 +64,7 @@ def test_the_book_example_matches_section_3_6_1() -> None:
 
 
 def test_the_head_forms_during_training() -> None:
-    shares = load_picture_data().shares
+    shares = load_picture_data().mean_weights_on_next_letter
     assert shares[0] < 0.2
     assert shares[-1] > 0.95
     assert list(shares) == sorted(shares)

@@ -20,18 +20,18 @@ from visualizer.attention.spec import (
     OWN_LAYERS,
     PROJECTION_LAYERS,
     AttentionSpec,
-    BlockKind,
     Device,
     Dtype,
     HeadArrangement,
     NumberMatrix,
     PositionKind,
     Projection,
+    TransformerBlockKind,
 )
 from visualizer.errors import InputError
 from visualizer.features.tensor_editor.presenter import (
     NumberTablePanel,
-    present_table,
+    present_number_table,
 )
 from visualizer.features.tensor_editor.tensor_edit import (
     not_editable_reason,
@@ -39,7 +39,7 @@ from visualizer.features.tensor_editor.tensor_edit import (
     reset_to_random,
 )
 from visualizer.session.cell_address import Cell
-from visualizer.session.document import BOOK_SENTENCE, Document, LineSplit
+from visualizer.session.document import BOOK_SENTENCE, Document, LineGrouping
 from visualizer.session.model_panes import HIDDEN_MESSAGE
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.user_prediction import Prediction
@@ -54,7 +54,7 @@ WHOLE = (slice(None), slice(None))
 
 def a_document(*lines: str, **fields: Any) -> Document:
     spec = AttentionSpec(**{"device": Device.CPU, **fields})
-    together = LineSplit.APART if len(lines) > 1 else LineSplit.TOGETHER
+    together = LineGrouping.APART if len(lines) > 1 else LineGrouping.TOGETHER
     return Document("\n".join(lines) or BOOK_SENTENCE, lines=together, spec=spec)
 
 
@@ -65,7 +65,7 @@ def computed(document: Document, previous: Run | None = None) -> Run:
 def table(run: Run, name: str, head: int = 0, **fields: Any) -> NumberTablePanel:
     document = Document(spec=replace(run.trace.spec, lengths=()))
     view = View(table=TableSelection(name, head), **fields)
-    return present_table(resolve_view(document, view, run))
+    return present_number_table(resolve_view(document, view, run))
 
 
 def one(value: float) -> np.ndarray:
@@ -90,7 +90,7 @@ def test_every_tensor_is_read_as_it_is(case: Case, data: st.DataObject) -> None:
                 np.testing.assert_array_equal(block.numbers, ran.trace.read(name, index))
     projected = [name for name, _ in table(ran, "").choices if name in PROJECTION_LAYERS]
     for name in projected:
-        read = "normed" if case.spec.has_block else "input"
+        read = "normed" if case.spec.has_transformer_block else "input"
         x = ran.trace.read(read).astype(np.float64) @ table(ran, name).read_block(*WHOLE).numbers
         if case.spec.bias and case.spec.projection is Projection.LINEAR:
             x = x + table(ran, f"{name}.bias").read_block(*WHOLE).numbers
@@ -155,7 +155,7 @@ def test_rows_and_columns_have_their_names() -> None:
 
 
 def test_the_layers_of_a_block_have_their_rows_and_columns() -> None:
-    ran = a_run(block=BlockKind.PRE_NORM, d_in=4, d_out=4, d_ff=6)
+    ran = a_run(block=TransformerBlockKind.PRE_NORM, d_in=4, d_out=4, d_ff=6)
     titles = dict(table(ran, "input").choices)
     assert {*OWN_LAYERS} <= titles.keys()
     assert titles["linear1.bias"] == "linear1, bias"
@@ -198,7 +198,7 @@ def test_the_cell_is_the_pinned_one_and_its_head_is_shown() -> None:
 def test_what_is_to_be_predicted_is_covered() -> None:
     ran = a_run()
     view = View(table=TableSelection("weights"), guess=Prediction("scores"))
-    shown = present_table(resolve_view(Document(), view, ran))
+    shown = present_number_table(resolve_view(Document(), view, ran))
     assert shown.shape == (0, 0)
     assert shown.note == HIDDEN_MESSAGE
 
@@ -206,8 +206,11 @@ def test_what_is_to_be_predicted_is_covered() -> None:
 def test_a_sentence_is_of_the_document_it_was_typed_into() -> None:
     ran, document = a_run(), Document()
     view = View(table=TableSelection("input", 0, "“x” is not a number.", document))
-    assert present_table(resolve_view(document, view, ran)).problem == "“x” is not a number."
-    assert present_table(resolve_view(document.set("seed", 7), view, ran)).problem == ""
+    assert present_number_table(resolve_view(document, view, ran)).problem == "“x” is not a number."
+    assert (
+        present_number_table(resolve_view(document.with_setting("seed", 7), view, ran)).problem
+        == ""
+    )
 
 
 # ----------------------------------------------------------------------------------- editing
@@ -220,7 +223,7 @@ def documents(draw: st.DrawFn) -> Document:
     lines = draw(st.lists(words, min_size=1, max_size=2))
     sizes = [len(line) for line in lines]
     spec = draw(specs(max(sizes), len(set(sizes)) > 1, len(sizes)))
-    together = LineSplit.APART if len(lines) > 1 else LineSplit.TOGETHER
+    together = LineGrouping.APART if len(lines) > 1 else LineGrouping.TOGETHER
     return Document("\n".join(map(" ".join, lines)), lines=together, spec=spec)
 
 
@@ -238,7 +241,7 @@ def test_a_pasted_block_changes_its_numbers_and_all_that_reads_them_as_numpy_say
     wanted = table(ran, name).read_block(*WHOLE).numbers.astype(np.float64)
     row, column = (data.draw(st.integers(0, size - 1)) for size in wanted.shape)
     sizes = [data.draw(st.integers(1, size)) for size in wanted.shape]
-    values = data.draw(numbers(*sizes)).array()
+    values = data.draw(numbers(*sizes)).to_array()
     room = wanted[row:, column:].shape
     if sizes[0] > room[0] or sizes[1] > room[1]:
         said = f"A block of {sizes[0]} × {sizes[1]} does not fit here."
@@ -287,7 +290,7 @@ def test_numbers_that_are_on_their_way_are_waited_for(
     ran = computed(document)
     newer = document
     for field, value in changed.items():
-        newer = newer.set(field, value)
+        newer = newer.with_setting(field, value)
     with pytest.raises(InputError, match="New numbers are being computed"):
         replace_block(newer, ran, name, 0, 0, one(1))
     own = replace_block(document, ran, name, 0, 0, one(1))
@@ -297,7 +300,11 @@ def test_numbers_that_are_on_their_way_are_waited_for(
 
 def test_what_does_not_decide_the_weights_need_not_be_waited_for() -> None:
     document = a_document()
-    newer = document.set("causal", False).set("text", "some other words").set("dropout", 0.5)
+    newer = (
+        document.with_setting("causal", False)
+        .with_setting("text", "some other words")
+        .with_setting("dropout", 0.5)
+    )
     own = replace_block(newer, computed(document), "W_key", 0, 0, one(1))
     assert computed(own).trace.read("W_key.weight")[0, 0] == 1
 
@@ -327,7 +334,7 @@ def test_what_cannot_be_put_is_said(
 def test_a_double_holds_what_a_single_cannot() -> None:
     document = a_document(dtype=Dtype.FLOAT64)
     own = replace_block(document, computed(document), "W_key", 0, 0, one(1e300))
-    assert own.spec.own_weights[0][1].array()[0, 0] == 1e300
+    assert own.spec.own_weights[0][1].to_array()[0, 0] == 1e300
 
 
 def test_more_weights_than_a_document_should_hold_are_not_kept(
@@ -344,7 +351,7 @@ def test_stacked_heads_are_edited_side_by_side() -> None:
         document = a_document(arrangement=HeadArrangement.STACKED, projection=projection)
         ran = computed(document)
         after = computed(replace_block(document, ran, "W_value", 1, 2, one(5)))
-        own = after.trace.spec.own_weights[0][1].array()
+        own = after.trace.spec.own_weights[0][1].to_array()
         assert own[1, 2] == 5
         suffix = ".weight" if projection is Projection.LINEAR else ""
         weight = after.trace.read(f"heads.1.W_value{suffix}")
@@ -352,7 +359,7 @@ def test_stacked_heads_are_edited_side_by_side() -> None:
 
 
 def test_own_matrices_that_no_longer_count_stay_out_of_the_way() -> None:
-    own = (("W_output", NumberMatrix.of(np.eye(9))),)
+    own = (("W_output", NumberMatrix.from_array(np.eye(9))),)
     document = a_document(output_projection=False, own_weights=own)
     ran = computed(document)
     assert "W_output" not in dict(table(ran, "").choices)

@@ -200,7 +200,7 @@ def test_weights_that_are_kept_in_part_are_kept_as_a_whole(clerk: Clerk) -> None
     assert keep.isChecked()
     own = dict(clerk.document.spec.own_weights)
     assert [*own] == ["W_query", "W_key", "W_value", "W_output"]
-    assert own["W_key"].array()[0, 0] == 3
+    assert own["W_key"].to_array()[0, 0] == 3
 
 
 def test_every_cell_tells_a_screen_reader_where_it_is(clerk: Clerk) -> None:
@@ -214,7 +214,7 @@ def test_the_cell_and_the_pin_are_one(clerk: Clerk) -> None:
     hand, workspace = clerk.hand, clerk.hand.window.workspace
     clerk.choose("Weights")
     clerk.click(3, 1)
-    assert workspace.wanted.pinned == Cell("weights", (0, 3, 1))
+    assert workspace.requested_view.pinned == Cell("weights", (0, 3, 1))
     hand.key(Qt.Key.Key_Down)
     hand.settle()
     assert workspace.view.pinned == Cell("weights", (0, 4, 1))
@@ -355,7 +355,7 @@ def test_typing_goes_on_while_numbers_are_on_their_way(
         clerk.type(str(row + 7))
     own = clerk.document.spec.own_input
     assert own
-    assert own.array()[:3, 0].tolist() == [7, 8, 9]
+    assert own.to_array()[:3, 0].tolist() == [7, 8, 9]
     gate.open()
     hand.settle()
     assert clerk.shown(2, 0) == "9.0000"
@@ -366,7 +366,7 @@ def test_newer_numbers_do_not_write_over_what_is_being_typed(clerk: Clerk) -> No
     clerk.choose("W_value")
     clerk.click(0, 0)
     QTest.keyClicks(clerk.grid, "4")
-    hand.window.workspace.set("seed", 5)
+    hand.window.workspace.change_setting("seed", 5)
     hand.settle()
     assert clerk.cell_editor().text() == "4"
     QTest.keyClick(clerk.cell_editor(), Qt.Key.Key_Return)
@@ -407,7 +407,7 @@ def test_a_block_from_a_spreadsheet_is_pasted_and_is_one_step(clerk: Clerk) -> N
     hand.settle()
     own = clerk.document.spec.own_input
     assert own
-    assert own.array()[1:3, 1:].tolist() == [[0.5, 1.5], [-2, 3.25]]
+    assert own.to_array()[1:3, 1:].tolist() == [[0.5, 1.5], [-2, 3.25]]
     assert clerk.shown(2, 1) == "−2.0000"
     assert clerk.shown(0, 0) == "0.4300"
     hand.press(Z)
@@ -481,16 +481,18 @@ def an_edit(chance: random.Random, hand: Hand) -> None:
         "mechanism": ["multi-head", "stacked", "self"],
         "position": ["none", "learned", "sinusoidal"],
         "mask": [MaskKind.OWN, MaskKind.WINDOW],
-        "own_kept": [BooleanMatrix.of(np.eye(6, dtype=bool)), None],
-        "own_input": [NumberMatrix.of(np.ones((6, 3))), None],
+        "own_kept": [BooleanMatrix.from_array(np.eye(6, dtype=bool)), None],
+        "own_input": [NumberMatrix.from_array(np.ones((6, 3))), None],
     }
     kind = chance.choice(["set", "text", "mask", "type", "paste", "draw", "keep", "drag"])
     name = chance.choice(["input", "embedding", "W_query", "W_key", "W_value", "W_output"])
     if kind == "set":
         setting = chance.choice([*settings])
-        workspace.set(setting, chance.choice(settings[setting]))
+        workspace.change_setting(setting, chance.choice(settings[setting]))
     elif kind == "drag":
-        workspace.set("temperature", chance.choice([0.5, 1.0, 2.0]), is_continued_edit=True)
+        workspace.change_setting(
+            "temperature", chance.choice([0.5, 1.0, 2.0]), is_continued_edit=True
+        )
     elif kind == "text":
         workspace.set_text(chance.choice(["a b c", "one two", BOOK_SENTENCE]))
     elif kind == "mask":
@@ -499,13 +501,13 @@ def an_edit(chance: random.Random, hand: Hand) -> None:
             "own_mask", typed, is_continued_edit=False
         )
     elif kind == "keep":
-        hand.window.controllers.setup_controller.keep_weights()
+        hand.window.controllers.setup_controller.toggle_fixed_weights()
     elif name in shown(hand):
         place = (name, chance.randrange(3), chance.randrange(3))
         if kind == "draw":
             controller.reset_tensor(name)
         elif kind == "type":
-            controller.set_number(*place, chance.choice(["1", "-0,5", "x", "2.25"]))
+            controller.set_cell_number(*place, chance.choice(["1", "-0,5", "x", "2.25"]))
         else:
             controller.paste_block(*place, chance.choice(["1\t2\n3\t4", "7\n8", "1\tx"]))
 
@@ -522,7 +524,7 @@ def test_two_hundred_edits_are_undone_to_the_very_same_document(hand: Hand) -> N
     while len(seen) <= 200:
         before = workspace.document
         an_edit(chance, hand)
-        workspace.history.seal()
+        workspace.history.end_merged_edit()
         if workspace.document != before:
             seen.append(workspace.document)
             edited += bool(before.spec.own_weights != workspace.document.spec.own_weights)
@@ -547,7 +549,7 @@ def test_a_size_that_no_longer_fits_says_so_and_keeps_what_fits(clerk: Clerk) ->
         clerk.click(0, 0)
         clerk.type("3")
         hand.settle()
-    hand.window.workspace.set("d_in", 5)
+    hand.window.workspace.change_setting("d_in", 5)
     said = hand.problem("own_weights")
     assert said.startswith("W_key is 3 × 2, but the settings need 5 × 2.")
     hand.window.controllers.setup_controller.apply_remedy("own_weights")
@@ -557,7 +559,7 @@ def test_a_size_that_no_longer_fits_says_so_and_keeps_what_fits(clerk: Clerk) ->
 
 def test_a_table_without_rows_is_shown_again(hand: Hand) -> None:
     pane: NumberTablePane = hand.window.panes["Numbers"]
-    hand.window.docks.open("Numbers")
+    hand.window.docks.open_pane("Numbers")
     hand.until(lambda: hand.window.workspace.screen.panel(NUMBER_TABLE_PANEL) is not None)
     table = hand.window.workspace.screen.panel(NUMBER_TABLE_PANEL)
     assert table

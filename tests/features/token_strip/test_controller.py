@@ -31,14 +31,14 @@ WITH = Cell("weights", (1, 3, 2))
 @pytest.fixture
 def pane(hand: Hand) -> TokenPane:
     hand.settle()
-    hand.window.docks.open("Tokens")
+    hand.window.docks.open_pane("Tokens")
     made: TokenPane = hand.window.panes["Tokens"]
     return made
 
 
 def click(hand: Hand, token: int, modifiers: Qt.KeyboardModifier) -> None:
     strip = hand.window.panes["Tokens"].strip
-    QTest.mouseClick(strip.viewport(), LEFT, modifiers, strip.box(token).center().toPoint())
+    QTest.mouseClick(strip.viewport(), LEFT, modifiers, strip.chip_rect(token).center().toPoint())
     hand.settle()
 
 
@@ -176,7 +176,7 @@ def test_a_match_that_has_gone_from_the_text_is_gone_to_no_more(
 
 
 def test_a_search_opens_the_pane_that_it_is_in(hand: Hand, pane: TokenPane) -> None:
-    hand.window.docks.open("Heads")
+    hand.window.docks.open_pane("Heads")
     hand.until(lambda: "Tokens" not in hand.window.docks.visible_pane_ids)
     hand.press(Qt.Key.Key_F)
     hand.until(pane.search.isVisible)
@@ -186,7 +186,7 @@ def test_a_search_opens_the_pane_that_it_is_in(hand: Hand, pane: TokenPane) -> N
 def reading_words(open_window: Open, qtbot: QtBot, count: int) -> Hand:
     """Open a window with a text of the given number of words."""
     text = " ".join(f"w{number}" for number in range(count))
-    opened = open_window(Document().set("text", text))
+    opened = open_window(Document().with_setting("text", text))
     qtbot.waitUntil(lambda: opened.workspace.run is not None, timeout=6 * PATIENCE_MS)
     made = Hand(qtbot, opened)
     made.settle()
@@ -211,10 +211,10 @@ def test_a_found_token_is_seen_in_the_heatmaps(long: Hand, role: TokenRole) -> N
     long.key(Qt.Key.Key_Return)
     long.settle()
     place = (0, 290, 0) if role is TokenRole.QUERY else (0, 0, 290)
-    area = long.board.area_of(Cell("scores", place))
+    area = long.board.area_of_cell(Cell("scores", place))
     assert area is not None
     assert long.board.viewport().rect().intersects(area)
-    assert pane.strip.viewport().rect().intersects(pane.strip.box(290).toAlignedRect())
+    assert pane.strip.viewport().rect().intersects(pane.strip.chip_rect(290).toAlignedRect())
 
 
 def test_a_search_after_zooming_into_a_longer_text_leaves_a_document_that_opens(
@@ -268,10 +268,10 @@ def test_a_search_in_a_long_text_goes_to_its_first_match(by_blocks: Hand) -> Non
     QTest.keyClicks(by_blocks.window.panes["Tokens"].search, "w119")
     by_blocks.settle()
     assert found_now(by_blocks.window.panes["Tokens"]) == ({119, *range(1190, 1200)}, "11 found")
-    assert strip.viewport().rect().contains(strip.box(119).toAlignedRect())
+    assert strip.viewport().rect().contains(strip.chip_rect(119).toAlignedRect())
     by_blocks.key(Qt.Key.Key_Return)
     by_blocks.key(Qt.Key.Key_Return)
-    by_blocks.until(lambda: strip.viewport().rect().contains(strip.box(1190).toAlignedRect()))
+    by_blocks.until(lambda: strip.viewport().rect().contains(strip.chip_rect(1190).toAlignedRect()))
 
 
 def test_a_number_finds_its_token_and_a_command_the_largest_weight(by_blocks: Hand) -> None:
@@ -283,7 +283,7 @@ def test_a_number_finds_its_token_and_a_command_the_largest_weight(by_blocks: Ha
     by_blocks.until(lambda: words(pane.says) == "Attention from w1000, mean of 2 heads")
     by_blocks.press(Qt.Key.Key_I)
     largest = int(shown(by_blocks).values.argmax())
-    assert pane.strip.viewport().rect().contains(pane.strip.box(largest).toAlignedRect())
+    assert pane.strip.viewport().rect().contains(pane.strip.chip_rect(largest).toAlignedRect())
     assert pane.strip.hasFocus()
     by_blocks.press(Qt.Key.Key_F)
     QTest.keyClicks(pane.search, "#1,201")

@@ -64,7 +64,7 @@ def strip(qtbot: QtBot) -> PatchStrip:
 
 
 def middle(strip: PatchStrip, token: int) -> QPoint:
-    return strip.box(token).center().toPoint()
+    return strip.chip_rect(token).center().toPoint()
 
 
 Channels = tuple[int, int, int]
@@ -76,14 +76,14 @@ def channels_of(colour: QColor) -> Channels:
 
 def colour_in(strip: PatchStrip, token: int) -> Channels:
     """Return the colour of a patch near its corner, where there is no number."""
-    box = strip.box(token)
+    box = strip.chip_rect(token)
     image = strip.viewport().grab().toImage()
     at = box.topLeft() + (box.center() - box.topLeft()) * 0.3
     return channels_of(image.pixelColor((at * image.devicePixelRatio()).toPoint()))
 
 
 def test_patches_lie_in_the_image_below_the_other_tokens(strip: PatchStrip) -> None:
-    boxes = [strip.box(token) for token in range(COUNT)]
+    boxes = [strip.chip_rect(token) for token in range(COUNT)]
     assert boxes[0].bottom() < boxes[1].top()
     assert boxes[1].left() == 1
     assert boxes[COLUMNS].right() == pytest.approx(241)
@@ -91,7 +91,9 @@ def test_patches_lie_in_the_image_below_the_other_tokens(strip: PatchStrip) -> N
     assert boxes[1].width() == pytest.approx(boxes[1].height())
     assert strip.sizeHint().height() >= boxes[-1].bottom()
     strip.resize(2000, 1000)
-    assert strip.box(COLUMNS).right() - strip.box(1).left() == pytest.approx(MAX_SIDE_PX)
+    assert strip.chip_rect(COLUMNS).right() - strip.chip_rect(1).left() == pytest.approx(
+        MAX_SIDE_PX
+    )
 
 
 def test_without_weights_the_image_is_seen_in_its_colours(strip: PatchStrip) -> None:

@@ -24,7 +24,7 @@ from visualizer.features.token_strip.presenter import TOKENS_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize
+from visualizer.session.timeline import PlaybackPosition, PlaybackState, StepSize
 from visualizer.session.token_selection import TokenRole, TokenSelection
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import View
@@ -68,7 +68,7 @@ def weights(run: Run, stage: str = "weights", text: int = 0) -> np.ndarray:
 @given(cases(most_tokens=6), st.data())
 def test_chosen_tokens_are_summed(case: Case, data: st.DataObject) -> None:
     run = case.run()
-    tokens, text = run.trace.tokens, data.draw(st.integers(0, len(run.texts) - 1))
+    tokens, text = run.trace.query_count, data.draw(st.integers(0, len(run.texts) - 1))
     chosen = data.draw(st.frozensets(st.integers(0, tokens - 1), min_size=1))
     head = data.draw(st.none() | st.integers(0, run.trace.spec.heads - 1))
     role = data.draw(st.sampled_from(TokenRole))
@@ -90,7 +90,7 @@ def test_forbidden_are_tokens_that_none_of_the_chosen_may_meet(
     case: Case, data: st.DataObject
 ) -> None:
     run = case.run()
-    spec, tokens = run.trace.spec, run.trace.tokens
+    spec, tokens = run.trace.spec, run.trace.query_count
     chosen = data.draw(st.frozensets(st.integers(0, tokens - 1), min_size=1))
     role = data.draw(st.sampled_from(TokenRole))
     made = shares(run, *chosen, role=role, stages=frozenset({"weights"}))
@@ -101,7 +101,7 @@ def test_forbidden_are_tokens_that_none_of_the_chosen_may_meet(
     if spec.mask is MaskKind.WINDOW:
         allowed &= keys > queries - spec.window
     if spec.mask is MaskKind.OWN and spec.own_mask:
-        allowed &= spec.own_mask.array()
+        allowed &= spec.own_mask.to_array()
     if spec.lengths:
         allowed &= keys < spec.lengths[0]
     met = allowed[sorted(chosen)] if role is TokenRole.QUERY else allowed[:, sorted(chosen)].T
@@ -140,11 +140,11 @@ def test_the_mean_is_folded_before_it_is_shown() -> None:
     view = View(tokens=TokenSelection(frozenset({1, 2})))
     pinned = replace(view, pinned=Cell("context", (0, 1, 0)))
     assert needs(run, view) != needs(run, View())
-    assert HeadAggregate.MEAN not in run.trace.cached_stage("weights").cached_keys
+    assert HeadAggregate.MEAN not in run.trace.cached_stage_tensor("weights").cached_keys
     warm(run, pinned)
-    assert HeadAggregate.MEAN not in run.trace.cached_stage("weights").cached_keys
+    assert HeadAggregate.MEAN not in run.trace.cached_stage_tensor("weights").cached_keys
     warm(run, view)
-    assert HeadAggregate.MEAN in run.trace.cached_stage("weights").cached_keys
+    assert HeadAggregate.MEAN in run.trace.cached_stage_tensor("weights").cached_keys
 
 
 # -------------------------------------------------------------------------------- long texts
@@ -314,8 +314,8 @@ def test_what_is_to_be_predicted_is_not_given_away() -> None:
 
 
 def test_what_playback_has_not_come_to_is_not_shown() -> None:
-    def at(stage: str, row: int = 0, head: int = 0) -> Playhead:
-        return Playhead(PlaybackPosition(stage, row, head), StepSize.ROW)
+    def at(stage: str, row: int = 0, head: int = 0) -> PlaybackState:
+        return PlaybackState(PlaybackPosition(stage, row, head), StepSize.ROW)
 
     assert strip(BOOK, 2, playhead=at("scores")).weights is None
     assert strip(BOOK, 2, playhead=at("context")).weights is not None

@@ -19,7 +19,7 @@ from visualizer.features.token_strip.chip_strip_widget import (
     MAX_TEXT_LINES,
     TOKENS_PER_LAYOUT_PART,
     TokenStrip,
-    overview_width,
+    text_minimap_width,
 )
 from visualizer.features.token_strip.presenter import TokenPanel, TokenWeights
 from visualizer.heatmap import colour_mapping
@@ -62,7 +62,7 @@ def line_of(strip: TokenStrip, token: int) -> int:
 
 
 def first_visible(strip: TokenStrip) -> int:
-    return next(token for token in range(len(strip.chips)) if strip.box(token).top() >= 0)
+    return next(token for token in range(len(strip.chips)) if strip.chip_rect(token).top() >= 0)
 
 
 def scroll_to(strip: TokenStrip, token: int) -> None:
@@ -80,15 +80,15 @@ def focused_token(strip: TokenStrip) -> int:
 
 
 def middle(strip: TokenStrip, token: int) -> QPoint:
-    return strip.box(token).center().toPoint()
+    return strip.chip_rect(token).center().toPoint()
 
 
 def is_in_sight(strip: TokenStrip, token: int) -> bool:
-    return strip.viewport().rect().contains(strip.box(token).toAlignedRect())
+    return strip.viewport().rect().contains(strip.chip_rect(token).toAlignedRect())
 
 
 def background(strip: TokenStrip, token: int) -> str:
-    at = strip.box(token).topLeft().toPoint() + QPoint(1, 1)
+    at = strip.chip_rect(token).topLeft().toPoint() + QPoint(1, 1)
     return strip.viewport().grab().toImage().pixelColor(at).name()
 
 
@@ -110,7 +110,7 @@ def test_words_adjoin_in_lines_that_scroll(strip: TokenStrip) -> None:
     lines: dict[float, list[int]] = {}
     for token, box in enumerate(strip.chips):
         lines.setdefault(box.top(), []).append(token)
-        assert box.right() <= strip.viewport().width() - overview_width()
+        assert box.right() <= strip.viewport().width() - text_minimap_width()
     assert len([top for top in lines if top < strip.viewport().height()]) == MAX_TEXT_LINES
     for tokens in lines.values():
         boxes = [strip.chips[token] for token in tokens]
@@ -194,13 +194,13 @@ def test_only_lines_in_sight_are_painted(
     show(strip, TokenPanel(WORDS))
     scroll_to(strip, 1500)
     painted: list[int] = []
-    boxes = WrappedChips.boxes
+    boxes = WrappedChips.chip_rects_in_line
 
     def noted(chips: WrappedChips, line: int) -> list[QRectF]:
         painted.append(line)
         return boxes(chips, line)
 
-    monkeypatch.setattr(WrappedChips, "boxes", noted)
+    monkeypatch.setattr(WrappedChips, "chip_rects_in_line", noted)
     strip.viewport().grab()
     assert MAX_TEXT_LINES <= len(painted) <= MAX_TEXT_LINES + 2
     assert line_of(strip, 1500) in painted
@@ -313,7 +313,7 @@ def test_the_overview_follows_new_weights_and_marks_whose_they_are(strip: TokenS
     tokens = TokenPanel(WORDS)
     show(strip, tokens)
     scroll_to(strip, 2900)
-    left = QPoint(round(strip.viewport().width() - overview_width()) + 2, over(strip, 1000).y())
+    left = QPoint(round(strip.viewport().width() - text_minimap_width()) + 2, over(strip, 1000).y())
     assert strip.viewport().grab().toImage().pixelColor(left).name() == LIGHT.raised.lower()
     chosen = frozenset({1000, 2900})
     strip.show_tokens(replace(tokens, chosen=chosen, subjects=chosen), LIGHT)
@@ -330,13 +330,13 @@ def test_the_largest_weights_are_gone_to_in_turn(strip: TokenStrip) -> None:
     show(strip, tokens)
     for token in (1200, 1800, 100, 1200):
         assert not is_in_sight(strip, token)
-        strip.go_to_largest()
+        strip.go_to_largest_weight()
         assert is_in_sight(strip, token)
         strip.show_tokens(replace(tokens, key=token, weights=weights_of(values.copy())), LIGHT)
     values = np.where(np.arange(len(WORDS)) == 300, 0.8, values)
     strip.show_tokens(replace(tokens, weights=weights_of(values)), LIGHT)
-    strip.go_to_largest()
-    strip.go_to_largest()
+    strip.go_to_largest_weight()
+    strip.go_to_largest_weight()
     assert is_in_sight(strip, 300)
     chosen = chosen_by(strip)
     QTest.keyClick(strip, Qt.Key.Key_Space)
@@ -345,9 +345,9 @@ def test_the_largest_weights_are_gone_to_in_turn(strip: TokenStrip) -> None:
 
 def test_without_weights_nothing_is_gone_to(strip: TokenStrip) -> None:
     show(strip, TokenPanel(WORDS))
-    strip.go_to_largest()
+    strip.go_to_largest_weight()
     strip.show_tokens(TokenPanel(WORDS, weights=weights_of(np.zeros(len(WORDS)))), LIGHT)
-    strip.go_to_largest()
+    strip.go_to_largest_weight()
     assert is_in_sight(strip, 0)
 
 

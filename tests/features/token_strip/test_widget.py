@@ -64,7 +64,7 @@ def chosen(strip: TokenStrip) -> Chosen:
 
 
 def middle(strip: TokenStrip, token: int) -> QPoint:
-    return strip.box(token).center().toPoint()
+    return strip.chip_rect(token).center().toPoint()
 
 
 def click(strip: TokenStrip, token: int, modifiers: Qt.KeyboardModifier = NONE) -> None:
@@ -106,7 +106,7 @@ def test_of_many_tokens_a_few_lines_are_shown_and_all_can_be_reached(strip: Toke
     assert all(box.right() <= strip.viewport().width() for box in strip.chips)
     bar = strip.verticalScrollBar()
     bar.setValue(bar.maximum())
-    last = strip.box(len(strip.chips) - 1)
+    last = strip.chip_rect(len(strip.chips) - 1)
     assert 0 < last.top() < last.bottom() <= strip.viewport().height()
     assert strip.accessibleName().startswith("Tokens: 960 tokens, Your journey")
 

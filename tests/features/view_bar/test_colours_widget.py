@@ -23,7 +23,7 @@ from visualizer.features.view_bar.colours_widget import (
     TRANSFORM_LABELS,
     ColoursPane,
 )
-from visualizer.heatmap.panel_margins import format_limits
+from visualizer.heatmap.panel_margins import format_colour_bar_texts
 from visualizer.session.view_options import DEFAULT_MAP, ColourCurve, ColourLimits, ColourOptions
 from visualizer.shell.screen_presenter import ScreenPresenter
 
@@ -83,7 +83,7 @@ def colouring(hand: Hand) -> ColourOptions:
 
 
 def bar(hand: Hand, stage: str) -> tuple[str, str, str]:
-    return format_limits(hand.panel(stage))
+    return format_colour_bar_texts(hand.panel(stage))
 
 
 def picture(hand: Hand) -> bytes:
@@ -122,7 +122,7 @@ def test_colour_limits_change_cells_and_labels(open_pane: Hand, limits: ColourLi
     before = picture(open_pane)
     choose(open_pane, pane(open_pane).limits, LIMIT_LABELS[limits])
     assert picture(open_pane) != before
-    said = [format_limits(open_pane.panel("scores", head)) for head in (0, 1)]
+    said = [format_colour_bar_texts(open_pane.panel("scores", head)) for head in (0, 1)]
     if limits is ColourLimits.ROW:
         assert said == 2 * [("−row’s largest", "scores", "row’s largest")] or said == 2 * [
             ("−row's largest", "scores", "row's largest")
@@ -236,7 +236,7 @@ def test_custom_limits_change_cells_and_labels(typed: Hand) -> None:
     assert picture(typed) != before
     for head in (0, 1):
         shown = typed.panel("weights", head)
-        assert format_limits(shown) == ("0.20", "weights", "0.50")
+        assert format_colour_bar_texts(shown) == ("0.20", "weights", "0.50")
         counts = np.tri(6, dtype=bool)
         above, below = (shown.values[counts] > 0.5).sum(), (shown.values[counts] < 0.2).sum()
         assert shown.notes == (f"◥ {above} above, ◢ {below} below",)

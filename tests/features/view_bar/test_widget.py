@@ -178,7 +178,7 @@ def test_the_pinned_cell_moves_to_a_double_clicked_head(three: Hand) -> None:
         assert heads(three) == [1]
         assert three.window.workspace.view.pinned == Cell("weights", (1, 3, 2))
         double_click(three, 1)
-        three.window.controllers.cell_selection_controller.unpin()
+        three.window.controllers.cell_selection_controller.unpin_cell()
 
 
 def test_hiding_a_head_unpins_its_cell(three: Hand) -> None:
@@ -279,7 +279,7 @@ def test_a_chip_has_the_colour_and_name_of_its_head(three: Hand) -> None:
     ]
     assert len(set(pictures)) == 3
     chips = bar(three).heads
-    three.window.set_scheme("dark")
+    three.window.set_colour_scheme("dark")
     assert not set(chips) & set(bar(three).heads)  # they are new widgets
     assert checked(three) == [0, 1, 2]
 

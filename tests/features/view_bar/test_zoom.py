@@ -288,8 +288,8 @@ def test_cells_of_pooled_blocks_can_be_hovered(hand: Hand) -> None:
         press(hand, Qt.Key.Key_Plus)
     zoom = seen(hand)
     assert zoom
-    area = hand.board.area_of(Cell("context", (0, zoom.queries.start, 0)))
-    beside = hand.board.area_of(Cell("weights", (0, zoom.queries.start, zoom.keys.start)))
+    area = hand.board.area_of_cell(Cell("context", (0, zoom.queries.start, 0)))
+    beside = hand.board.area_of_cell(Cell("weights", (0, zoom.queries.start, zoom.keys.start)))
     assert area
     assert beside
     assert area.width() >= 12
@@ -385,7 +385,7 @@ def test_zooming_in_a_shorter_text_starts_from_the_visible_range(hand: Hand) -> 
     assert seen(hand) == ZoomRange(range(50, 60), range(50, 60))
     write(hand, " ".join(f"w{number}" for number in range(20)))
     assert seen(hand) == ZoomRange(range(10, 20), range(10, 20))
-    view_controller.centre(5, 10)
+    view_controller.centre_on(5, 10)
     hand.settle()
     assert seen(hand) == ZoomRange(range(10), range(5, 15))
     press(hand, Qt.Key.Key_Plus)
@@ -396,7 +396,7 @@ def test_panning_a_shorter_text_uses_the_visible_range(hand: Hand) -> None:
     write(hand, " ".join(f"w{number}" for number in range(60)))
     hand.window.controllers.view_controller.zoom_at(3, "weights", 60, 60)
     write(hand, " ".join(f"w{number}" for number in range(20)))
-    hand.window.controllers.view_controller.pan(-1, -1)
+    hand.window.controllers.view_controller.pan_by_fraction(-1, -1)
     hand.settle()
     assert seen(hand) is None
 
@@ -417,7 +417,7 @@ def test_a_link_can_leave_the_visible_range(hand: Hand) -> None:
     assert zoom
     assert 2 in zoom.queries
     assert 1 in zoom.keys
-    assert hand.board.area_of(Cell("scores", (1, 2, 1)))
+    assert hand.board.area_of_cell(Cell("scores", (1, 2, 1)))
 
 
 # ------------------------------------------------------------------------------------- aggregates
@@ -452,7 +452,7 @@ def test_cells_of_aggregates_can_be_hovered_and_pinned(folded: Hand) -> None:
     cells = every_fold(folded)
     assert {cell.fold for cell in cells} == set(HeadAggregate)
     for cell in cells:
-        folded.board.reveal(cell)
+        folded.board.scroll_to_cell(cell)
         folded.hover(cell)
         assert view(folded).hovered == cell
         folded.click_cell(cell)

@@ -15,7 +15,7 @@ from PySide6.QtGui import QImage, QPainter
 from tests.support.probe_results import a_reading
 from visualizer.heatmap import colour_mapping
 from visualizer.heatmap.board import Board
-from visualizer.heatmap.colour_range import AutomaticRange
+from visualizer.heatmap.colour_range import AutomaticColourRange
 from visualizer.heatmap.panel_margins_paint import (
     are_labels_vertical,
     paint_column_headers,
@@ -145,7 +145,7 @@ def test_the_number_of_cells_does_not_depend_on_pooling(
 
 @pytest.mark.parametrize("heads", [1, 4])
 def test_a_layers_name_and_range_do_not_cover_the_score_of_its_first_head(heads: int) -> None:
-    ranges = (AutomaticRange(0.8, True), AutomaticRange(1.0, False))
+    ranges = (AutomaticColourRange(0.8, True), AutomaticColourRange(1.0, False))
     reading = a_reading(2, heads, 20, attending=np.full((2, heads), 0.92))
     board = create_board(reading, ModelKind.TRANSFORMER, 256, ranges=ranges)
     slots = [slot for slot in lay_out_layers(board, 900, 600).slots if slot.head_at]
@@ -192,7 +192,7 @@ def test_single_characters_are_not_rotated_and_labels_do_not_touch(
     assert not are_labels_vertical(slot)
     wide, cell = font_metrics(12).horizontalAdvance, slot.cell_width
     shown = [
-        (slot.heatmap.columns.cell(at) * cell, wide(text))
+        (slot.heatmap.columns.cell_index_of(at) * cell, wide(text))
         for at, text in visible_column_labels(slot)
     ]
     assert shown

@@ -46,7 +46,7 @@ def test_a_result_contains_what_the_message_contains() -> None:
         "mean_partner_weight": made.partner_weights,
     }
     sent = Message("read", {"id": 1, "step": 70, "tokens": list(made.tokens), "cut": 4}, arrays)
-    (message,) = MessageUnpacker().feed(sent.pack())
+    (message,) = MessageUnpacker().unpack_piece(sent.pack())
     read = ProbeResult.of(message)
     assert (read.step, read.tokens, read.cut, read.layers, read.heads) == (
         70, made.tokens, 4, 2, 3,
@@ -176,10 +176,14 @@ def test_moving_the_pin_stays_on_the_board_and_reaches_the_next_layer(
     pointing = LabCellSelection()
     steps = st.sampled_from([(1, 0), (-1, 0), (0, 1), (0, -1)])
     for down, right in data.draw(st.lists(steps, max_size=30)):
-        pointing = pointing.move_pin(board, down, right)
+        pointing = pointing.with_moved_pin(board, down, right)
         assert pointing.pinned is not None
         assert layer_head_index(board, pointing.pinned) is not None
-    last = LabCellSelection(pinned=Cell("layer 1", (0, tokens - 1, 0))).move_pin(board, 1, 0).pinned
+    last = (
+        LabCellSelection(pinned=Cell("layer 1", (0, tokens - 1, 0)))
+        .with_moved_pin(board, 1, 0)
+        .pinned
+    )
     expected = Cell("layer 2", (0, 0, 0)) if layers > 1 else Cell("layer 1", (0, tokens - 1, 0))
     assert last == expected
 
@@ -234,8 +238,8 @@ def test_without_tokens_a_message_is_shown() -> None:
 
 def test_a_second_click_unpins() -> None:
     cell = Cell("layer 1", (0, 1, 0))
-    pinned = LabCellSelection().pin(cell)
+    pinned = LabCellSelection().with_toggled_pin(cell)
     assert pinned.pinned == cell
-    assert pinned.hover(None).pinned == cell
-    assert pinned.pin(cell).pinned is None
-    assert pinned.pin(None).pinned is None
+    assert pinned.with_hovered_cell(None).pinned == cell
+    assert pinned.with_toggled_pin(cell).pinned is None
+    assert pinned.with_toggled_pin(None).pinned is None

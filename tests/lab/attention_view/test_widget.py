@@ -44,8 +44,8 @@ class ViewWithOwner:
         self.view, self.result, self.pointing = LabAttentionView(), reading, LabCellSelection()
         self.panel: LabAttentionPanel | None = None
         self.opened: list[tuple[int, int]] = []
-        self.view.cellHovered.connect(lambda cell: self.show(self.pointing.hover(cell)))
-        self.view.cellClicked.connect(lambda cell: self.show(self.pointing.pin(cell)))
+        self.view.cellHovered.connect(lambda cell: self.show(self.pointing.with_hovered_cell(cell)))
+        self.view.cellClicked.connect(lambda cell: self.show(self.pointing.with_toggled_pin(cell)))
         self.view.moved.connect(self.move_pin)
         self.view.layerRequested.connect(lambda *place: self.opened.append(place))
         show(self.view, size)
@@ -53,7 +53,7 @@ class ViewWithOwner:
 
     def move_pin(self, *by: int) -> None:
         assert self.panel
-        self.show(self.pointing.move_pin(self.panel.board, *by))
+        self.show(self.pointing.with_moved_pin(self.panel.board, *by))
 
     def show(self, pointing: LabCellSelection) -> None:
         self.pointing = pointing
@@ -63,7 +63,7 @@ class ViewWithOwner:
         self.view.show_attention(self.panel, LIGHT)
 
     def at(self, cell: Cell) -> QPoint:
-        area = self.view.board.area_of(cell)
+        area = self.view.board.area_of_cell(cell)
         assert area
         return area.center()
 

@@ -67,10 +67,10 @@ def test_fractions_and_values_are_inverse(
     ends: tuple[float, float], scale: AxisScale, share: float
 ) -> None:
     axis = PlotAxis("", *ends, scale)
-    assert axis.share(axis.value(share)) == pytest.approx(share, abs=1e-6)
+    assert axis.values_to_shares(axis.shares_to_values(share)) == pytest.approx(share, abs=1e-6)
 
 
 def test_values_without_a_logarithm_are_at_the_low_end() -> None:
     axis = PlotAxis("", 1, 100, AxisScale.LOG)
-    assert axis.share(np.array([0.0, 1.0, 10.0, 100.0])).tolist() == [0, 0, 0.5, 1]
-    assert np.isnan(axis.share(math.nan))
+    assert axis.values_to_shares(np.array([0.0, 1.0, 10.0, 100.0])).tolist() == [0, 0, 0.5, 1]
+    assert np.isnan(axis.values_to_shares(math.nan))

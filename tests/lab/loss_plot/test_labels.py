@@ -21,9 +21,9 @@ from visualizer.lab.loss_plot.chart_paint import (
 )
 from visualizer.lab.loss_plot.model import (
     AxisScale,
-    LossCurve,
     LossPlot,
     PlotOptions,
+    PlottedRunLosses,
     ReferenceLoss,
 )
 from visualizer.lab.loss_plot.presenter import present_plot
@@ -50,7 +50,7 @@ def broken(at: int, count: int = 200) -> LossHistory:
 
 def plotted(run: LossHistory, to_beat: list[float], scale: AxisScale) -> LossPlot:
     references = [ReferenceLoss(f"guess {at}", loss) for at, loss in enumerate(to_beat)]
-    return present_plot([LossCurve("run", run)], PlotOptions(0.9, scale), references)
+    return present_plot([PlottedRunLosses("run", run)], PlotOptions(0.9, scale), references)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -86,7 +86,7 @@ def test_labels_with_enough_space_are_at_their_lines(application: QApplication) 
     words = place_reference_labels(plot_area, plot)
     assert [each.text for each in words] == ["guess 0 3.30", "guess 1 2.50"]
     for each, loss in zip(words, (3.3, 2.5), strict=True):
-        y = plot_area.bottom() - float(plot.y.share(loss)) * plot_area.height()
+        y = plot_area.bottom() - float(plot.y.values_to_shares(loss)) * plot_area.height()
         assert each.box.center().y() == pytest.approx(y)
 
 

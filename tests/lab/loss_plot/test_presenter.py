@@ -10,14 +10,14 @@ import pytest
 from visualizer.lab.loss_plot.model import (
     EMPTY_MESSAGE,
     AxisScale,
-    LossCurve,
     LossLine,
     LossLineRole,
     LossPlot,
     PlotOptions,
+    PlottedRunLosses,
     ReferenceLoss,
 )
-from visualizer.lab.loss_plot.presenter import nearest_step_index, present_plot, read_step
+from visualizer.lab.loss_plot.presenter import nearest_step_index, present_plot, read_values_at_step
 from visualizer.lab.training.loss_history import LossHistory
 from visualizer.language.training_progress import TrainingProgress, format_time_left
 
@@ -30,7 +30,7 @@ TEN = LossHistory.of(STEPS, 4 - STEPS / 5, np.full(10, 1e-3), [0, 5, 10], [4.1, 
 def plot_of(
     *losses: LossHistory, options: PlotOptions | None = None, shown_step: int | None = None
 ) -> LossPlot:
-    curves = [LossCurve(f"run {at}", one, at) for at, one in enumerate(losses, start=1)]
+    curves = [PlottedRunLosses(f"run {at}", one, at) for at, one in enumerate(losses, start=1)]
     return present_plot(
         curves, options or PlotOptions(), (FREQUENCY, BIGRAM), shown_step, (0, 5, 10)
     )
@@ -106,11 +106,11 @@ def test_the_axis_does_not_extend_below_0() -> None:
 )
 def test_axes_of_unusual_losses_have_a_length(scale: AxisScale, values: list[float]) -> None:
     losses = LossHistory.of(range(1, len(values) + 1), values, np.ones(len(values)))
-    plot = present_plot([LossCurve("", losses)], PlotOptions(losses=scale, steps=scale))
+    plot = present_plot([PlottedRunLosses("", losses)], PlotOptions(losses=scale, steps=scale))
     for axis in (plot.x, plot.y):
         assert axis.low < axis.high
         assert axis.low > 0 or scale is AxisScale.LINEAR
-        assert np.isfinite(axis.share(np.array([axis.low, axis.high]))).all()
+        assert np.isfinite(axis.values_to_shares(np.array([axis.low, axis.high]))).all()
     assert plot.description
 
 
@@ -134,17 +134,17 @@ def test_divergence_does_not_flatten_earlier_losses() -> None:
 
 
 def test_the_nearest_points_are_read() -> None:
-    reading = read_step(plot_of(TEN), 7)
+    reading = read_values_at_step(plot_of(TEN), 7)
     rows = {row.title: row.value for row in reading.rows}
     assert (reading.step, rows["each step"]) == (7, "2.600")
     assert rows["validation"] == "3.000 (step 5)"
     assert rows["learning rate"] == "0.001"
-    assert read_step(plot_of(TEN), 99).step == 10
-    assert read_step(plot_of(TEN), -1).step == 0
+    assert read_values_at_step(plot_of(TEN), 99).step == 10
+    assert read_values_at_step(plot_of(TEN), -1).step == 0
 
 
 def test_faint_lines_are_not_read_for_several_runs() -> None:
-    reading = read_step(plot_of(TEN, TEN), 5)
+    reading = read_values_at_step(plot_of(TEN, TEN), 5)
     assert {row.title for row in reading.rows} == {
         f"run {run}, {role}"
         for run in (1, 2)
@@ -172,8 +172,8 @@ def test_the_plot_is_described_completely() -> None:
 
 def test_smoothed_losses_are_extended() -> None:
     before = plot_of(TEN)
-    longer = TEN.extended([11], [1.0], [1e-3])
-    curves = [LossCurve("run 1", longer, 1)]
+    longer = TEN.with_appended([11], [1.0], [1e-3])
+    curves = [PlottedRunLosses("run 1", longer, 1)]
     plot = present_plot(curves, PlotOptions(), before=before)
     anew = present_plot(curves, PlotOptions())
     found, wanted = (line(one, LossLineRole.TRAINING).values for one in (plot, anew))
@@ -205,11 +205,14 @@ def test_the_remaining_time_is_formatted(seconds: float, says: str) -> None:
 
 
 def test_unknown_values_are_not_shown() -> None:
-    assert TrainingProgress(0, 3000, 1e-3).facts == ("step 0 of 3,000", "learning rate 0.001")
-    assert TrainingProgress(1200, 3000, 3e-4, 12_345.6, 242).facts == (
+    assert TrainingProgress(0, 3000, 1e-3).status_texts == (
+        "step 0 of 3,000",
+        "learning rate 0.001",
+    )
+    assert TrainingProgress(1200, 3000, 3e-4, 12_345.6, 242).status_texts == (
         "step 1,200 of 3,000",
         "4 min left",
         "12,300 tokens per second",
         "learning rate 0.0003",
     )
-    assert TrainingProgress(1, 2, 1, 87.4).facts[1] == "87 tokens per second"
+    assert TrainingProgress(1, 2, 1, 87.4).status_texts[1] == "87 tokens per second"

@@ -43,7 +43,9 @@ def test_extending_gives_the_same_result_as_starting_over(
     first: list[float], more: list[float], strength: float
 ) -> None:
     before = losses_of(first)
-    after = before.extended(np.arange(len(first), len(first) + len(more)), more, np.ones(len(more)))
+    after = before.with_appended(
+        np.arange(len(first), len(first) + len(more)), more, np.ones(len(more))
+    )
     found = smooth_losses(after, strength, smooth_losses(before, strength)).values
     np.testing.assert_allclose(found, smooth_losses(after, strength).values, rtol=1e-9)
 

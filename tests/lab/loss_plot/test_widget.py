@@ -25,9 +25,9 @@ from tests.support.window_input import LEFT
 from visualizer.lab.loss_plot.model import (
     EMPTY_MESSAGE,
     AxisScale,
-    LossCurve,
     LossPlot,
     PlotOptions,
+    PlottedRunLosses,
     ReferenceLoss,
 )
 from visualizer.lab.loss_plot.presenter import present_plot
@@ -62,7 +62,7 @@ def plot_of(
     stops: tuple[int, ...] = STOPS,
     options: PlotOptions | None = None,
 ) -> LossPlot:
-    curves = [LossCurve(f"run {at}", one, at) for at, one in enumerate(runs)]
+    curves = [PlottedRunLosses(f"run {at}", one, at) for at, one in enumerate(runs)]
     return present_plot(curves, options or PlotOptions(), REFERENCES, shown_step, stops)
 
 
@@ -91,7 +91,7 @@ class PlotUser:
         self.select(None)
 
     def move(self, step: float, is_held: bool = False) -> None:
-        self.move_to(self.view.line_position(step), is_held)
+        self.move_to(self.view.point_at_step(step), is_held)
 
     def move_to(self, at: QPointF, is_held: bool = False) -> None:
         none = Qt.MouseButton.NoButton
@@ -106,7 +106,7 @@ class PlotUser:
         QApplication.sendEvent(self.view, event)
 
     def press(self, step: float) -> None:
-        QTest.mousePress(self.view, LEFT, pos=self.view.line_position(step).toPoint())
+        QTest.mousePress(self.view, LEFT, pos=self.view.point_at_step(step).toPoint())
 
     def key(self, key: Qt.Key) -> int | None:
         QTest.keyClick(self.view, key)
@@ -266,8 +266,8 @@ def test_lines_are_at_their_losses(application: QApplication, qtbot: QtBot) -> N
     chart = PlotUser(qtbot, plot).view.chart
     assert chart
     for drawn, line in zip(chart.line_items, plot.lines, strict=True):
-        np.testing.assert_allclose(plot.x.value(drawn.xData), np.maximum(line.steps, 1))
-        np.testing.assert_allclose(plot.y.value(drawn.yData), line.values)
+        np.testing.assert_allclose(plot.x.shares_to_values(drawn.xData), np.maximum(line.steps, 1))
+        np.testing.assert_allclose(plot.y.shares_to_values(drawn.yData), line.values)
 
 
 def divergent(scale: AxisScale) -> LossPlot:
@@ -303,7 +303,7 @@ def test_a_spike_is_visible_among_any_number_of_steps(
     plot = plot_of(LossHistory.of(steps, values, steps), options=PlotOptions(smoothing=0), stops=())
     user = PlotUser(qtbot, plot)
     image = user.picture()
-    x = round(user.view.line_position(140_000).x())
+    x = round(user.view.point_at_step(140_000).x())
     colour = QColor(head_colour(0, LIGHT))
     height = [
         y
@@ -352,7 +352,10 @@ def legend_text(user: PlotUser) -> str:
 def test_names_of_runs_are_not_interpreted_as_markup(
     application: QApplication, qtbot: QtBot
 ) -> None:
-    curves = [LossCurve("<b>x</b> & <img src=y>", losses()), LossCurve("other", losses(500), 1)]
+    curves = [
+        PlottedRunLosses("<b>x</b> & <img src=y>", losses()),
+        PlottedRunLosses("other", losses(500), 1),
+    ]
     user = PlotUser(qtbot, present_plot(curves, PlotOptions()))
     assert "<b>x</b> & <img src=y>" in legend_text(user)
     user.move(500)
@@ -393,7 +396,7 @@ def test_no_menu_and_no_wheel_change_the_plot(user: PlotUser) -> None:
     chart = user.view.chart
     assert chart
     before = chart.box.viewRange()
-    place = user.view.line_position(500)
+    place = user.view.point_at_step(500)
     none = Qt.KeyboardModifier.NoModifier
     QTest.mouseClick(user.view, Qt.MouseButton.RightButton, none, place.toPoint())
     assert QApplication.activePopupWidget() is None

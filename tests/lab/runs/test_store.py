@@ -15,9 +15,9 @@ from visualizer.lab.runs.store import (
     delete_run,
     list_runs,
     read_losses,
+    read_stored_probe,
     rename_run,
     store_probe,
-    stored_probe,
 )
 from visualizer.lab.settings.definitions import replace_setting
 from visualizer.lab.settings.text_preview_controller import read_text_sample
@@ -105,7 +105,7 @@ def test_a_partly_deleted_run_can_be_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deleted: int
 ) -> None:
     folder = RunFolder(a_run(tmp_path / "run"))
-    for file in (folder.losses_file, folder.checkpoint_file, *map(folder.snapshot, (0, 10))):
+    for file in (folder.loss_log_file, folder.checkpoint_file, *map(folder.snapshot_file, (0, 10))):
         file.path.write_bytes(b"")
     left = iter(range(deleted))
     unlink = os.unlink
@@ -128,7 +128,7 @@ def test_losses_are_read_or_rejected(tmp_path: Path) -> None:
     folder = a_run(tmp_path / "run")
     with pytest.raises(InputError, match="Cannot read"):
         read_losses(folder)
-    RunFolder(folder).losses_file.path.write_text(
+    RunFolder(folder).loss_log_file.path.write_text(
         "step,training,validation,rate,seconds\n0,3.5,,0.1,0.000\n"
     )
     assert read_losses(folder).training.tolist() == [3.5]
@@ -150,11 +150,11 @@ def test_the_preview_is_the_beginning_of_the_file_or_task(tmp_path: Path) -> Non
 @pytest.mark.parametrize("text", ["a b", "“é” ␣ 字\t", "x" * 10_000])
 def test_the_probe_is_stored_with_the_run(tmp_path: Path, text: str) -> None:
     folder = a_run(tmp_path / "one")
-    assert stored_probe(folder) == ""
+    assert read_stored_probe(folder) == ""
     store_probe(folder, text)
     store_probe(folder, "")
-    assert stored_probe(folder) == text
+    assert read_stored_probe(folder) == text
     store_probe(tmp_path / "none", text)
     assert not (tmp_path / "none").exists()
     RunFolder(folder).probe_file.path.write_bytes(b"\xff\xfe")
-    assert stored_probe(folder) == ""
+    assert read_stored_probe(folder) == ""

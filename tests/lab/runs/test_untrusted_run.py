@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
         TrainingSettings(steps=50), tuple("abcdefgh"), 2.0, 1.5, "abcdabcd", "print"
     )
     made.create_run(metadata)
-    made.losses_file.append(b"step,training,validation,rate,seconds\n")
+    made.loss_log_file.append(b"step,training,validation,rate,seconds\n")
     return made.path
 
 

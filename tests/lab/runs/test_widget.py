@@ -49,14 +49,14 @@ def test_only_one_name_is_edited_at_a_time(pane: RunsPane) -> None:
     item = pane.list.topLevelItem(0)
     assert item
     pane.list.editItem(item, 1)
-    pane.edit_name()
+    pane.edit_selected_run_name()
     assert [line.text() for line in editors_of(pane)] == [item.text(1)]
 
 
 def test_an_edited_name_is_not_lost_when_another_run_trains(pane: RunsPane, qtbot: QtBot) -> None:
     show(pane, "first", "second", at_work=frozenset({"second"}))
     assert pane.select_run("first")
-    pane.edit_name()
+    pane.edit_selected_run_name()
     (line,) = editors_of(pane)
     QTest.keyClicks(line, "mine")
     show(pane, "second", "first", at_work=frozenset({"second"}), when=2.0)

@@ -22,7 +22,7 @@ from visualizer.language.training_settings import (
     CorpusSource,
     ModelKind,
     TrainingSettings,
-    settings_problems,
+    find_settings_problems,
 )
 
 NAMES = [setting.name for setting in LAB_SETTINGS]
@@ -121,7 +121,7 @@ def test_every_number_can_be_entered_invalidly_and_is_explained() -> None:
             least, most = INPUT_RANGES[setting.name]
             ends = {least, most} if setting.name == "dropout" else {most}
             found = [
-                settings_problems(
+                find_settings_problems(
                     replace_setting(TrainingSettings(), setting.name, type(most)(end))
                 )
                 for end in ends

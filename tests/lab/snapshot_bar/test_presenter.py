@@ -20,9 +20,9 @@ def test_stops_are_in_order_and_end_at_the_current_step(
 ) -> None:
     scrub = present_snapshots(steps, now, looked)
     assert scrub.stops[-1] is None
-    assert scrub.shares[-1] == 1
-    assert list(scrub.shares) == sorted(scrub.shares)
-    assert all(0 <= share <= 1 for share in scrub.shares)
+    assert scrub.stop_shares[-1] == 1
+    assert list(scrub.stop_shares) == sorted(scrub.stop_shares)
+    assert all(0 <= share <= 1 for share in scrub.stop_shares)
     assert 0 <= scrub.index < len(scrub.stops)
     if looked is None:
         assert scrub.is_current_model
@@ -34,16 +34,16 @@ def test_stops_are_in_order_and_end_at_the_current_step(
 def test_the_nearest_stop_is_found(steps: list[int], now: int, share: float) -> None:
     scrub = present_snapshots(steps, now, None)
     found = scrub.nearest_index(share)
-    least = min(abs(one - share) for one in scrub.shares)
-    assert abs(scrub.shares[found] - share) == pytest.approx(least)
+    least = min(abs(one - share) for one in scrub.stop_shares)
+    assert abs(scrub.stop_shares[found] - share) == pytest.approx(least)
 
 
 def test_the_axis_is_logarithmic() -> None:
     scrub = SnapshotTimeline(current_step=99_999)
-    places = [scrub.share(10**power - 1) for power in range(1, 6)]
+    places = [scrub.share_of_step(10**power - 1) for power in range(1, 6)]
     assert [round(one, 9) for one in places] == [0.2, 0.4, 0.6, 0.8, 1.0]
-    assert scrub.share(0) == 0
-    assert scrub.share(9) == pytest.approx(math.log(10) / math.log(100_000))
+    assert scrub.share_of_step(0) == 0
+    assert scrub.share_of_step(9) == pytest.approx(math.log(10) / math.log(100_000))
 
 
 def test_a_removed_snapshot_is_replaced_by_the_nearest_one() -> None:

@@ -127,6 +127,6 @@ def test_without_snapshots_playback_is_disabled(show: Show) -> None:
         one.isEnabled()
         for one in (bar.previous_button, bar.play_button, bar.next_button, bar.now_button)
     )
-    bar.toggle()
+    bar.toggle_playback()
     assert not bar.is_playing
     assert bar.grab().width() == 600

@@ -50,7 +50,7 @@ def test_added_losses_replace_all_from_their_first_step_on(
 ) -> None:
     losses = LossHistory.of()
     for step, loss, _ in rows:
-        losses = losses.extended([step], [loss], [0.5])
+        losses = losses.with_appended([step], [loss], [0.5])
     kept = lasting([(step, loss, None) for step, loss, _ in rows])
     assert_same(losses, kept)
     at_once = LossHistory.of(
@@ -60,9 +60,9 @@ def test_added_losses_replace_all_from_their_first_step_on(
 
 
 def test_expected_losses_are_added_without_copying() -> None:
-    first = LossHistory.reserve(6).extended([0, 1], [3.0, 2.0], [0.5, 0.5])
-    more = first.extended([2, 3, 4, 5], [1.0] * 4, [0.5] * 4)
-    further = more.extended([6], [1.0], [0.5])
+    first = LossHistory.with_capacity(6).with_appended([0, 1], [3.0, 2.0], [0.5, 0.5])
+    more = first.with_appended([2, 3, 4, 5], [1.0] * 4, [0.5] * 4)
+    further = more.with_appended([6], [1.0], [0.5])
     assert np.shares_memory(first.training, more.training)
     assert not np.shares_memory(more.training, further.training)
     assert_same(first, [(0, 3.0, None), (1, 2.0, None)])
@@ -77,8 +77,8 @@ def test_earlier_values_stay_and_branches_are_independent(lengths: list[int]) ->
     for length in lengths:
         begin = len(losses)
         steps = np.arange(begin, begin + length)
-        one = losses.extended(steps, steps + 0.5, steps)
-        other = losses.extended(steps, steps + 0.25, steps)
+        one = losses.with_appended(steps, steps + 0.5, steps)
+        other = losses.with_appended(steps, steps + 0.25, steps)
         known.append((one, steps, 0.5))
         known.append((other, steps, 0.25))
         losses = one if length % 2 else other
@@ -102,10 +102,10 @@ def test_columns_of_different_lengths_are_a_bug() -> None:
 def test_extending_a_million_steps_does_not_copy_them() -> None:
     def spent(count: int) -> float:
         losses = LossHistory.of(np.arange(count), np.ones(count), np.ones(count))
-        losses = losses.extended([count], [1.0], [1.0])  # this reserves memory
+        losses = losses.with_appended([count], [1.0], [1.0])  # this reserves memory
         begin = perf_counter()
         for at in range(1, 400):
-            losses = losses.extended([count + at], [1.0], [1.0])
+            losses = losses.with_appended([count + at], [1.0], [1.0])
         return perf_counter() - begin
 
     copied = 400 * 3 * 8e6 / 2e10  # seconds for copying everything each time, at 20 GB per second
@@ -114,9 +114,9 @@ def test_extending_a_million_steps_does_not_copy_them() -> None:
 
 def test_extended_losses_are_recognized() -> None:
     begun = LossHistory.of([1, 2], [3.0, 2.0], [1.0, 1.0])
-    further = begun.extended([3], [1.0], [1.0])
+    further = begun.with_appended([3], [1.0], [1.0])
     assert further.is_extension_of(begun)
     assert not begun.is_extension_of(further)
-    assert not begun.extended([3], [9.0], [1.0]).is_extension_of(further)  # another branch
-    assert not further.extended([2], [9.0], [1.0]).is_extension_of(further)
-    assert further.extended(validation_steps=[3], validation=[1.0]).is_extension_of(further)
+    assert not begun.with_appended([3], [9.0], [1.0]).is_extension_of(further)  # another branch
+    assert not further.with_appended([2], [9.0], [1.0]).is_extension_of(further)
+    assert further.with_appended(validation_steps=[3], validation=[1.0]).is_extension_of(further)

@@ -73,7 +73,7 @@ def test_a_run_is_opened_trained_and_ended(process: RecordedProcess, tmp_path: P
     process.qtbot.waitUntil(
         lambda: process.said[-1].values.get("state") == "done", timeout=PATIENCE_MS
     )
-    process.training.end()
+    process.training.shut_down()
     assert process.wait_for_end() == ProcessEnd(None)
     assert (tmp_path / "run" / "losses.csv").exists()
 
@@ -144,7 +144,7 @@ def test_all_ending_processes_are_waited_for(qtbot: QtBot) -> None:
     for training in trainings:
         training.ended.connect(ended.append)
         training.start()
-        training.end()
+        training.shut_down()
     del trainings, training
     wait_for_processes()
     assert ended == [ProcessEnd(None)] * 3

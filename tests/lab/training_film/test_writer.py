@@ -59,12 +59,19 @@ def a_film(layers: int = 2, heads: int = 2, tokens: int = 6, **look: Any) -> Tra
 def test_frames_are_in_order_with_their_losses() -> None:
     film = a_film()
     assert [reading.step for reading in film.results] == sorted(STEPS)
-    assert film.snapshot_bar(0).description == "Step 0 of 1,000 (untrained): training loss 4.200"
-    assert film.snapshot_bar(1).description == "Step 10 of 1,000"
-    assert film.snapshot_bar(3).description.endswith(
+    assert (
+        film.timeline_of_frame(0).description == "Step 0 of 1,000 (untrained): training loss 4.200"
+    )
+    assert film.timeline_of_frame(1).description == "Step 10 of 1,000"
+    assert film.timeline_of_frame(3).description.endswith(
         "training loss 1.500, validation loss 1.750 at step 900"
     )
-    assert lay_out_training_film(film).durations(10) == (20, 20, 20, 20 + LAST_FRAME_EXTRA_MS // 10)
+    assert lay_out_training_film(film).frame_durations(10) == (
+        20,
+        20,
+        20,
+        20 + LAST_FRAME_EXTRA_MS // 10,
+    )
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -104,7 +111,7 @@ def test_cells_have_the_colours_of_their_weights(
     frames, theme = lay_out_training_film(film), PAPER_THEMES[paper]
     table = colour_mapping.colour_table(DEFAULT_MAP, theme)
     for frame in (0, 3):
-        pixels = frames.pixels(frame)
+        pixels = frames.frame_pixels(frame)
         assert pixels.shape[::-1] == frames.size
         weights = film.results[frame].weights
         assert weights is not None
@@ -112,7 +119,7 @@ def test_cells_have_the_colours_of_their_weights(
             layer, head = slot.heatmap.layer, slot.heatmap.head
             assert layer is not None
             for query in range(tokens):
-                cell = slot.cell(query, 0)
+                cell = slot.cell_area(query, 0)
                 x = frames.left + (cell.left() + cell.width() * 0.5) * frames.scale_factor
                 y = frames.top + (cell.top() + cell.height() * 0.12) * frames.scale_factor
                 found = int(pixels[int(y), int(x)])
@@ -192,7 +199,7 @@ def test_without_snapshots_an_error_is_reported() -> None:
 
 def test_frames_differ_if_the_weights_differ() -> None:
     frames = lay_out_training_film(a_film())
-    first, last = frames.pixels(0), frames.pixels(3)
+    first, last = frames.frame_pixels(0), frames.frame_pixels(3)
     assert (first != last).any()
-    assert np.array_equal(first, frames.pixels(0))
-    assert frames.samples() == [0, 1, 2, 3]
+    assert np.array_equal(first, frames.frame_pixels(0))
+    assert frames.sample_frames() == [0, 1, 2, 3]

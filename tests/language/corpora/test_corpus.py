@@ -94,7 +94,9 @@ def test_the_text_of_a_task_consists_of_its_rows(kind: CorpusKind) -> None:
     assert len(lines) == len(corpus.training) + len(corpus.validation) == 100
     assert corpus.vocabulary.tokens == tuple(ALPHABETS[kind])
     rows = np.concatenate([corpus.training, corpus.validation])
-    assert [corpus.vocabulary.tokenize(line)[1].tolist() for line in lines] == rows.tolist()
+    assert [
+        corpus.vocabulary.tokenize_and_encode(line)[1].tolist() for line in lines
+    ] == rows.tolist()
 
 
 @pytest.mark.parametrize("tokenizer", TokenizerKind)

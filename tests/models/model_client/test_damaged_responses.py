@@ -16,24 +16,24 @@ from hypothesis import strategies as st
 
 from tests.support.examples import examples, others_slow
 from tests.support.tiny_models import save_tiny_model
-from visualizer.attention.model_reading import ModelQuestion, QuestionKind
+from visualizer.attention.model_forward_pass import AnalysisKind, AnalysisRequest
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.explanations.explain import explain
 from visualizer.models.model_client.remote_model import RemoteModel
 from visualizer.models.model_protocol.requests import IMMEDIATE_REQUESTS, JOB_REQUESTS
-from visualizer.models.model_protocol.responses import decode_body, encode_body
+from visualizer.models.model_protocol.responses import decode_response_body, encode_response_body
 from visualizer.models.model_server.served_model import ServedModel
 from visualizer.models.model_source import ModelSource
-from visualizer.models.text_reading import open_model_folder
-from visualizer.progress import no_progress
+from visualizer.models.model_text_runs import open_model_folder
+from visualizer.progress import ignore_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
     from visualizer.attention.run import Run
-    from visualizer.models.model_client.connection import ModelConnection, Response
+    from visualizer.models.model_client.server_client import ModelServerClient, Response
 
     Damage = Callable[[str, dict[str, Any], dict[str, np.ndarray]], None]
     Opened = Callable[[str, str], "ServedHere"]
@@ -91,19 +91,19 @@ class ServedHere:
     def open_connections(self, count: int) -> None:
         pass
 
-    def ask(self, path: str, asked: dict[str, Any]) -> Response:
+    def fetch_response(self, path: str, asked: dict[str, Any]) -> Response:
         says, sent = path.removeprefix("/"), json.dumps(asked)
         if says == "read" and sent != self._read:
             self._known.clear()
             self._read = sent
         if path + sent not in self._known:
             self._known[path + sent] = self._answered(says, sent)
-        values, arrays = decode_body(encode_body(*self._known[path + sent]))
+        values, arrays = decode_response_body(encode_response_body(*self._known[path + sent]))
         self.damage(says, values, arrays)
-        return decode_body(encode_body(values, arrays))
+        return decode_response_body(encode_response_body(values, arrays))
 
-    def job(self, path: str, asked: dict[str, Any], *told: object) -> Response:
-        return self.ask(path, asked)
+    def run_job(self, path: str, asked: dict[str, Any], *told: object) -> Response:
+        return self.fetch_response(path, asked)
 
     def _answered(self, says: str, sent: str) -> Response:
         if says == "model":
@@ -113,9 +113,9 @@ class ServedHere:
             case "read":
                 return self.served.read(NUMBER, asked)
             case "answer":
-                return self.served.answer(asked, no_progress, lambda part: None)
+                return self.served.answer(asked, ignore_progress, lambda part: None)
             case "measures":
-                return self.served.measures(asked, no_progress)
+                return self.served.measures(asked, ignore_progress)
             case "names":
                 return self.served.names(asked.numbers)
         answer: Response = getattr(self.served, says)(asked)
@@ -194,13 +194,13 @@ def use(model: RemoteModel, refusals: Callable[[], AbstractContextManager[object
                 cells_of(run, row.name)
                 shown.append(row.name)
         with refusals():
-            trace.head_measures(trace.attention, run.compared_texts)
+            trace.head_measures(trace.attention_stage_name, run.key_texts)
         with refusals():
             assert reading.fetch_captured is None or reading.fetch_captured() is not None
-        for kind in QuestionKind:
+        for kind in AnalysisKind:
             with refusals():
-                asked = ModelQuestion(kind, is_costly=True)
-                model.answer(reading, asked, no_progress, lambda part: None)
+                asked = AnalysisRequest(kind, is_costly=True)
+                model.answer(reading, asked, ignore_progress, lambda part: None)
     return shown
 
 
@@ -215,15 +215,15 @@ def cells_of(run: Run, stage: str) -> None:
 
 
 def continued(model: RemoteModel) -> None:
-    reader = model.reader(TEXT, {}, is_chat=False)
-    reader.read([5])
+    reader = model.create_predictor(TEXT, {}, is_chat=False)
+    reader.predict([5])
     assert len(reader.vocabulary[:1]) == 1
     assert reader.ends is not None
     assert all(isinstance(word, str) for word in (*reader.words, reader.continued_text([5])[0]))
 
 
 def connected(here: ServedHere) -> RemoteModel:
-    return RemoteModel(cast("ModelConnection", here))
+    return RemoteModel(cast("ModelServerClient", here))
 
 
 @pytest.mark.parametrize("setting", [SHORT, LONG])

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from visualizer.errors import InputError
-from visualizer.models.model_client.connection import ModelConnection
 from visualizer.models.model_client.prefetch import PrefetchedResponse
+from visualizer.models.model_client.server_client import ModelServerClient
 from visualizer.progress import CancelledError, cancel_when, check_cancelled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from visualizer.models.model_client.connection import Response
+    from visualizer.models.model_client.server_client import Response
     from visualizer.progress import Progress
 
 PATIENCE_S = 10.0
@@ -25,7 +25,7 @@ ASKED = {"text": "a"}
 ANSWER: Response = ({"number": 1}, {"attention": np.zeros(3, np.float32)})
 
 
-class HeldConnection(ModelConnection):
+class HeldConnection(ModelServerClient):
     """Stand-in for a server that processes a text until the test releases or cancels it."""
 
     def __init__(self, outcome: Response | Exception = ANSWER) -> None:
@@ -33,7 +33,7 @@ class HeldConnection(ModelConnection):
         self.outcome, self.let, self.is_terminated = outcome, Event(), Event()
         self.called, self.is_long = 0, False
 
-    def job(
+    def run_job(
         self,
         path: str,
         asked: object,
@@ -54,7 +54,7 @@ class HeldConnection(ModelConnection):
             raise self.outcome
         return self.outcome
 
-    def ask(self, path: str, asked: object) -> Response:
+    def fetch_response(self, path: str, asked: object) -> Response:
         """Return the index of the requested head; raise an error for `ABSENT`."""
         assert isinstance(asked, dict)
         layer, head = asked["place"]
@@ -71,7 +71,7 @@ def test_the_prefetched_response_is_returned_once_it_arrives() -> None:
     connection = HeldConnection()
     ahead = PrefetchedResponse(connection, ASKED)
     connection.let.set()
-    assert ahead.answer() is ANSWER
+    assert ahead.wait_for_response() is ANSWER
     assert ahead.request == ASKED
 
 
@@ -79,7 +79,7 @@ def test_the_error_of_a_prefetch_is_raised_when_the_response_is_read() -> None:
     connection = HeldConnection(InputError("text", "There is nothing to read."))
     connection.let.set()
     with pytest.raises(InputError, match="nothing to read"):
-        PrefetchedResponse(connection, ASKED).answer()
+        PrefetchedResponse(connection, ASKED).wait_for_response()
 
 
 def test_an_unreferenced_prefetch_is_cancelled() -> None:
@@ -94,9 +94,9 @@ def test_a_cancelled_caller_stops_waiting_but_the_prefetch_continues() -> None:
     connection = HeldConnection()
     ahead = PrefetchedResponse(connection, ASKED)
     with cancel_when(lambda: True), pytest.raises(CancelledError):
-        ahead.answer()
+        ahead.wait_for_response()
     connection.let.set()
-    assert ahead.answer() is ANSWER, "the prefetch itself continued"
+    assert ahead.wait_for_response() is ANSWER, "the prefetch itself continued"
 
 
 @pytest.mark.parametrize("is_long", [False, True])
@@ -106,7 +106,7 @@ def test_heads_are_requested_before_the_text_is_processed(is_long: bool) -> None
     ahead = PrefetchedResponse(connection, ASKED)
     ahead.request_heads(ABSENT + 1, is_long=is_long)
     connection.let.set()
-    ahead.answer()
+    ahead.wait_for_response()
     assert connection.called > 0
     *there, absent = ahead.heads
     for head, answer in enumerate(there):

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from visualizer.models.model_protocol.authentication import (
     RequestSigner,
     SignatureVerifier,
-    new_token,
-    token_weakness,
+    access_token_weakness,
+    generate_access_token,
 )
 
 PATH, BODY = "/read", b'{"text": "a"}'
@@ -24,27 +24,29 @@ def test_a_signature_is_valid_only_once() -> None:
     guard = SignatureVerifier("secret")
     signer = RequestSigner("secret", guard.nonce)
     first, second = (signer.sign_request(PATH, BODY) for _ in range(2))
-    assert guard.verified_digest(first, PATH) == sha256(BODY).hexdigest()
-    assert guard.verified_digest(first, PATH) is None, "repeated"
-    assert guard.verified_digest(second, PATH) == sha256(BODY).hexdigest()
-    assert guard.verified_digest(first, PATH) is None, "earlier than the last request"
+    assert guard.verify_and_get_digest(first, PATH) == sha256(BODY).hexdigest()
+    assert guard.verify_and_get_digest(first, PATH) is None, "repeated"
+    assert guard.verify_and_get_digest(second, PATH) == sha256(BODY).hexdigest()
+    assert guard.verify_and_get_digest(first, PATH) is None, "earlier than the last request"
 
 
 def test_a_signature_is_valid_for_one_connection_path_and_token() -> None:
     guard, other = SignatureVerifier("secret"), SignatureVerifier("secret")
     header = RequestSigner("secret", guard.nonce).sign_request(PATH, BODY)
-    assert other.verified_digest(header, PATH) is None
-    assert guard.verified_digest(header, "/cancel") is None
+    assert other.verify_and_get_digest(header, PATH) is None
+    assert guard.verify_and_get_digest(header, "/cancel") is None
     assert (
-        guard.verified_digest(RequestSigner("secre", guard.nonce).sign_request(PATH, BODY), PATH)
+        guard.verify_and_get_digest(
+            RequestSigner("secre", guard.nonce).sign_request(PATH, BODY), PATH
+        )
         is None
     )
-    assert guard.verified_digest(header, PATH) is not None
+    assert guard.verify_and_get_digest(header, PATH) is not None
 
 
 @given(st.text(max_size=200))
 def test_arbitrary_headers_are_rejected(header: str) -> None:
-    assert SignatureVerifier("secret").verified_digest(header, PATH) is None
+    assert SignatureVerifier("secret").verify_and_get_digest(header, PATH) is None
 
 
 @given(at=st.integers(min_value=0), letter=st.sampled_from("0123456789abcdef:"))
@@ -54,12 +56,12 @@ def test_a_modified_signature_is_rejected(at: int, letter: str) -> None:
     at %= len(header)
     changed = header[:at] + letter + header[at + 1 :]
     if changed != header:
-        assert guard.verified_digest(changed, PATH) is None
+        assert guard.verify_and_get_digest(changed, PATH) is None
 
 
 def test_new_tokens_are_long_and_distinct() -> None:
-    assert len({new_token() for _ in range(100)}) == 100
-    assert all(len(new_token()) >= 32 for _ in range(10))
+    assert len({generate_access_token() for _ in range(100)}) == 100
+    assert all(len(generate_access_token()) >= 32 for _ in range(10))
 
 
 POOR = (
@@ -72,13 +74,13 @@ POOR = (
 
 @pytest.mark.parametrize("token", POOR)
 def test_a_weak_token_has_a_weakness(token: str) -> None:
-    assert token_weakness(token)
+    assert access_token_weakness(token)
 
 
 def test_generated_tokens_have_no_weakness() -> None:
-    for draw in (new_token, lambda: secrets.token_hex(32), lambda: str(uuid.uuid4())):
-        assert [token_weakness(draw()) for _ in range(200)] == [""] * 200
-    assert token_weakness("seven green foxes swim to Oslo") == ""
+    for draw in (generate_access_token, lambda: secrets.token_hex(32), lambda: str(uuid.uuid4())):
+        assert [access_token_weakness(draw()) for _ in range(200)] == [""] * 200
+    assert access_token_weakness("seven green foxes swim to Oslo") == ""
 
 
 @pytest.mark.parametrize(
@@ -86,4 +88,4 @@ def test_generated_tokens_have_no_weakness() -> None:
     [("abc", "3 characters"), ("a" * 16, "1 different character,"), ("ab" * 8, "2 different char")],
 )
 def test_the_weakness_states_the_number_of_characters(token: str, said: str) -> None:
-    assert said in token_weakness(token)
+    assert said in access_token_weakness(token)

@@ -19,9 +19,9 @@ from visualizer.models.model_protocol.responses import (
     MAX_HEADER_BYTES,
     VALUES_KEY,
     ResponseBodyError,
-    decode_body,
+    decode_response_body,
     deflate,
-    encode_body,
+    encode_response_body,
     inflate,
 )
 
@@ -43,7 +43,7 @@ NUMBERS = arrays_of.arrays(
 def test_decoding_reverses_encoding(
     values: dict[str, object], found: dict[str, np.ndarray]
 ) -> None:
-    read, arrays = decode_body(encode_body(values, found))
+    read, arrays = decode_response_body(encode_response_body(values, found))
     assert read == values
     assert arrays.keys() == found.keys()
     for name, array in found.items():
@@ -54,16 +54,16 @@ def test_decoding_reverses_encoding(
 @given(st.binary(max_size=300))
 def test_arbitrary_bytes_are_rejected(body: bytes) -> None:
     with pytest.raises(ResponseBodyError):
-        decode_body(body)
+        decode_response_body(body)
 
 
 @given(st.integers(min_value=0), st.integers(0, 255))
 def test_a_damaged_body_is_decoded_or_rejected(at: int, byte: int) -> None:
-    body = bytearray(encode_body({"a": [1, "b"]}, {"x": np.arange(6.0)}))
+    body = bytearray(encode_response_body({"a": [1, "b"]}, {"x": np.arange(6.0)}))
     body[at % len(body)] = byte
     values: object = {}
     with suppress(ResponseBodyError):
-        values, _ = decode_body(bytes(body))
+        values, _ = decode_response_body(bytes(body))
     assert isinstance(values, dict)
 
 
@@ -79,7 +79,7 @@ def test_a_damaged_body_is_decoded_or_rejected(at: int, byte: int) -> None:
 )
 def test_invalid_packed_values_are_rejected(packed: bytes) -> None:
     with pytest.raises(ResponseBodyError):
-        decode_body(save({}, {VALUES_KEY: base64.b64encode(packed).decode()}))
+        decode_response_body(save({}, {VALUES_KEY: base64.b64encode(packed).decode()}))
 
 
 @given(st.binary(max_size=300) | st.integers(0, MAX_COMPRESSED_BYTES).map(bytes))
@@ -92,11 +92,11 @@ def test_deflated_bodies_are_shorter_and_can_be_restored(body: bytes) -> None:
 
 def test_zeros_above_a_causal_mask_are_compressed() -> None:
     scores = np.random.default_rng(1).normal(size=(64, 64)).astype(np.float32)
-    body = encode_body({}, {"weights": np.tril(scores)})
+    body = encode_response_body({}, {"weights": np.tril(scores)})
     packed = deflate(body)
     assert packed is not None
     assert len(packed) < 0.6 * len(body)
-    assert deflate(encode_body({}, {"weights": scores})) is None
+    assert deflate(encode_response_body({}, {"weights": scores})) is None
 
 
 def test_large_bodies_are_not_compressed() -> None:

@@ -16,11 +16,11 @@ from visualizer.explanations.explain import explain
 from visualizer.models.model_protocol import run_message
 from visualizer.models.model_protocol.run_message import (
     RunMessage,
-    build_short_run,
+    build_run_from_message,
+    create_short_run_message,
     inline_weight_names,
-    short_run_message,
 )
-from visualizer.models.text_reading import open_model_folder, read_text
+from visualizer.models.model_text_runs import open_model_folder, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +31,7 @@ TEXT = "the cat sat on the mat"
 
 
 def sent_and_received(run: Run) -> Run:
-    sent, arrays = short_run_message(run)
+    sent, arrays = create_short_run_message(run)
     weights = {name: run.trace.model_weights[name] for name in inline_weight_names(run)}
 
     def elsewhere(name: str, *, is_attention: bool = False) -> CachedTensor:
@@ -41,7 +41,7 @@ def sent_and_received(run: Run) -> Run:
         raise AssertionError("nothing is measured")
 
     sent = msgspec.convert(msgspec.to_builtins(sent), RunMessage)
-    return build_short_run(sent, arrays, (), None, elsewhere, measure, weights)  # type: ignore[arg-type]
+    return build_run_from_message(sent, arrays, (), None, elsewhere, measure, weights)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,16 @@ from tests.support.tiny_models import DECODERS, ENCODERS, PAIRS, save_tiny_model
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models.model_protocol.requests import TextRunRequest
-from visualizer.models.model_protocol.responses import decode_body, decode_values, encode_body
+from visualizer.models.model_protocol.responses import (
+    decode_response_body,
+    decode_response_values,
+    encode_response_body,
+)
 from visualizer.models.model_protocol.run_message import TextRunResponse
-from visualizer.models.model_protocol.run_validation import check_run
+from visualizer.models.model_protocol.run_validation import check_received_run
 from visualizer.models.model_server.served_model import ServedModel
 from visualizer.models.model_source import ModelSource
-from visualizer.models.text_reading import open_model_folder
+from visualizer.models.model_text_runs import open_model_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +42,9 @@ OTHERS = tuple(kind for kind in (*DECODERS, *ENCODERS, *PAIRS) if kind not in QU
 
 def read(served: ServedModel, part: str = "") -> TextRunResponse:
     answer = served.read(1, TextRunRequest(ModelSource("", "", "", part=part), TEXT))
-    return decode_values(TextRunResponse, decode_body(encode_body(*answer))[0])
+    return decode_response_values(
+        TextRunResponse, decode_response_body(encode_response_body(*answer))[0]
+    )
 
 
 def opened(folder: Path, kind: str, **settings: int) -> ServedModel:
@@ -58,12 +64,12 @@ def test_every_part_of_every_architecture_is_valid(kind: str, tmp_path: Path) ->
     source, model = open_tiny(tmp_path, kind)
     served = serve(source, model)
     first = read(served)
-    check_run(first)
+    check_received_run(first)
     for name, _ in first.run.reading.parts:
-        check_run(read(served, name))
+        check_received_run(read(served, name))
     assert "weights" in first.shapes
     model.long_texts.max_weight_bytes = 1
-    check_run(read(served))
+    check_received_run(read(served))
 
 
 def row(values: dict[str, Any], name: str) -> dict[str, Any]:
@@ -140,10 +146,10 @@ def test_a_run_that_cannot_be_drawn_or_explained_is_rejected(
     what: str, lie: Callable[[dict[str, Any]], object], honest: dict[str, Any]
 ) -> None:
     values = json.loads(json.dumps(honest))
-    check_run(decode_values(TextRunResponse, values))
+    check_received_run(decode_response_values(TextRunResponse, values))
     lie(values)
     with pytest.raises(InputError, match=rf"invalid run data \({what}") as refused:
-        check_run(decode_values(TextRunResponse, values))
+        check_received_run(decode_response_values(TextRunResponse, values))
     assert refused.value.field == "server"
 
 
@@ -151,4 +157,4 @@ def test_values_of_other_types_are_rejected(honest: dict[str, Any]) -> None:
     for name in ("number", "run"):
         for wrong in (float("inf"), 2**70, None, "x"):
             with pytest.raises(InputError, match="Invalid response"):
-                decode_values(TextRunResponse, {**honest, name: wrong})
+                decode_response_values(TextRunResponse, {**honest, name: wrong})

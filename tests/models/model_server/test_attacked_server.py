@@ -26,7 +26,7 @@ from visualizer.models.model_protocol.requests import (
     MAX_ROWS,
     MAX_TEXT_LENGTH,
 )
-from visualizer.models.model_protocol.responses import decode_body
+from visualizer.models.model_protocol.responses import decode_response_body
 from visualizer.models.model_server.http_server import (
     CANCELLED_ERROR,
     MAX_AUTHENTICATED,
@@ -419,7 +419,7 @@ def test_requests_for_values_of_a_text_are_limited(server: ServedFolder, peer: H
         assert found.status == status, (spoilt, found)
         assert found.sentence != INTERNAL_ERROR, spoilt
     of_head = {"run": run, "stage": "weights", "place": [0, 0]}
-    picture = decode_body(peer.ask("/blocks", of_head).body)[1]["high"]
+    picture = decode_response_body(peer.ask("/blocks", of_head).body)[1]["high"]
     assert [0, 0] < [*picture.shape] <= [FIRST_ROWS, FIRST_COLUMNS]
     for some in ({"columns": [0, 9]}, {"block": 2}):
         assert peer.ask("/blocks", {**of_head, **some}).status == 422
@@ -434,7 +434,7 @@ def test_requests_for_values_of_a_text_are_limited(server: ServedFolder, peer: H
             assert found.status == 422
             assert found.sentence != INTERNAL_ERROR
         else:
-            changes = decode_body(found.body)[1]["changes"]
+            changes = decode_response_body(found.body)[1]["changes"]
             assert changes.shape == (4, 8)
             assert np.isfinite(changes).all(), "all heads are ablated"
     assert said_on_console(server) == ""

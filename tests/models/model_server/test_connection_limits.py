@@ -17,8 +17,8 @@ import pytest
 from tests.architecture.project_graph import ROOT
 from tests.support.hostile_peer import HostilePeer
 from tests.support.served_models import TOKEN
-from visualizer.models.model_client.connection import ModelConnection
-from visualizer.models.model_protocol.responses import deflate, encode_body
+from visualizer.models.model_client.server_client import ModelServerClient
+from visualizer.models.model_protocol.responses import deflate, encode_response_body
 from visualizer.models.model_server import http_server, job_queue
 from visualizer.models.model_server.http_server import (
     INTERNAL_ERROR,
@@ -150,8 +150,8 @@ def test_a_flood_of_unauthenticated_connections_blocks_no_client(port: int) -> N
     try:
         with HostilePeer(port) as known:
             for _ in range(CLIENTS):
-                connection = ModelConnection("127.0.0.1", port, TOKEN)
-                assert connection.ask("/model", {})[0] == {"name": "a"}
+                connection = ModelServerClient("127.0.0.1", port, TOKEN)
+                assert connection.fetch_response("/model", {})[0] == {"name": "a"}
                 assert known.ask("/model", {}).status == 200
     finally:
         made = [int(flood.communicate(timeout=LONG_S)[0]) for flood in floods]
@@ -254,10 +254,10 @@ def test_values_of_a_text_are_sent_once_it_has_been_processed(
     with HostilePeer(port) as reads, HostilePeer(port) as asks:
         sent_ahead(held, port, (reads, asks))
         assert len(held.asked) == 1, "values are requested only after the text"
-        held.let(encode_body({"number": 1}))
+        held.let(encode_response_body({"number": 1}))
         assert reads.answer().values == {"number": 1}
         until_asked(held, port, 2)
-        held.let(encode_body({"head": 1}))
+        held.let(encode_response_body({"head": 1}))
         assert asks.answer().values == {"head": 1}
 
 
@@ -269,7 +269,7 @@ def test_requests_that_wait_for_a_text_block_no_other_request(
         sent_ahead(held, port, (reads, asks))
         another.send(another.request("/stage", b'{"run": 1, "stages": ["weights"]}'))
         until_asked(held, port, 2)
-        held.let(encode_body({"head": 0}))
+        held.let(encode_response_body({"head": 0}))
         assert another.answer().values == {"head": 0}
 
 
@@ -315,7 +315,7 @@ def test_the_number_of_concurrent_immediate_requests_is_limited(
         while other.ask("/blocks", BLOCKS).sentence != SERVER_BUSY_ERROR:
             pass
     assert len(held.asked) == MAX_READS
-    held.let(encode_body({}))
+    held.let(encode_response_body({}))
     for peer in waiting:
         peer.close()
 

@@ -14,8 +14,8 @@ from visualizer.models.model_protocol.requests import NextTokenRequest, TextRunR
 from visualizer.models.model_server import served_model
 from visualizer.models.model_server.served_model import PROBE_TEXT, WARM_UP_TEXT, ServedModel
 from visualizer.models.model_source import ModelSource
+from visualizer.models.model_text_runs import open_model_folder
 from visualizer.models.opened_model import OpenedModel
-from visualizer.models.text_reading import open_model_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +45,7 @@ def test_the_warm_up_determines_how_long_texts_are_processed(
     monkeypatch.setattr(ForwardRunner, "run", counted)
     opened[1].long_texts.max_weight_bytes = 0
     asked = TextRunRequest(ModelSource("", "", ""), " ".join(WORDS * 3))
-    with served.job():
+    with served.job_context():
         values, _ = served.read(1, asked)
     assert values["owners"], "the text is processed as a long text"
     assert len(ran) == 1

@@ -20,24 +20,24 @@ from msgspec.structs import replace
 from tests.architecture.project_graph import ROOT
 from tests.support.served_models import ENDED_S, TOKEN, ServedFolder, served
 from tests.support.tiny_models import save_tiny_model
-from visualizer.attention.model_reading import AblationAnswer, ModelQuestion, QuestionKind
+from visualizer.attention.model_forward_pass import AblationResult, AnalysisKind, AnalysisRequest
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models import long_text_runner, opened_model
 from visualizer.models.answer_model_question import answer_model_question
-from visualizer.models.model_client.connection import ModelConnection
-from visualizer.models.model_client.remote_model import RemoteModel, connect_model
+from visualizer.models.model_client.remote_model import RemoteModel, connect_to_model_server
+from visualizer.models.model_client.server_client import ModelServerClient
 from visualizer.models.model_protocol.run_message import MAX_WHOLE_BYTES
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ModelSource
-from visualizer.models.text_reading import open_model_folder, read_text
-from visualizer.progress import CancelledError, cancel_when, no_progress
+from visualizer.models.model_text_runs import open_model_folder, read_text
+from visualizer.progress import CancelledError, cancel_when, ignore_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from visualizer.attention.run import Run
-    from visualizer.models.model_client.connection import Response
+    from visualizer.models.model_client.server_client import Response
 
 pytest.importorskip("accelerate", reason="models are spread with accelerate")
 
@@ -154,11 +154,11 @@ def assert_same_reading(here: Run, there: Run) -> None:
         assert getattr(other, name) == getattr(one, name)
 
 
-def ablations(run: Run) -> AblationAnswer:
+def ablations(run: Run) -> AblationResult:
     assert run.reading is not None
-    question = ModelQuestion(QuestionKind.ABLATIONS)
-    found = answer_model_question(run.reading, question, no_progress, lambda part: None)
-    assert isinstance(found, AblationAnswer)
+    question = AnalysisRequest(AnalysisKind.ABLATIONS)
+    found = answer_model_question(run.reading, question, ignore_progress, lambda part: None)
+    assert isinstance(found, AblationResult)
     return found
 
 
@@ -174,7 +174,7 @@ def test_a_served_model_yields_the_values_of_a_local_model(
     servers: Servers, kind: str, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, server = servers.folder(kind), servers.find(kind, *options)
-    remote = connect_model("127.0.0.1", server.port, TOKEN)
+    remote = connect_to_model_server("127.0.0.1", server.port, TOKEN)
     here, there = both(folder, remote, TEXT, monkeypatch)
     assert there.texts == here.texts
     names = here.trace.names if not options else there.trace.names
@@ -197,8 +197,8 @@ def test_a_served_model_yields_the_values_of_a_local_model(
     assert there.reading.changes is not None
     assert_equal(here.reading.changes, there.reading.changes)
 
-    reader = remote.reader(TEXT, {(1, 5): 0.0}, is_chat=False)
-    logits = reader.read([5, 6]).logits
+    reader = remote.create_predictor(TEXT, {(1, 5): 0.0}, is_chat=False)
+    logits = reader.predict([5, 6]).logits
     assert here.reading is not None
     alone = opened_model.open_model(folder, Device.CPU)
     wanted = alone.next_token_log_probabilities(f"{TEXT} cat sat", {(1, 5): 0.0}).numpy()
@@ -217,11 +217,11 @@ def test_a_served_model_yields_the_values_of_a_local_model(
     assert_same_reading(here, there)
     drawn = []
     for run in (here, there):
-        held = run.trace.cached_stage("weights")
+        held = run.trace.cached_stage_tensor("weights")
         held.draw_coarse_rows(4, 4, (1, 5))
         drawn.append(held.read_pooled(4, 4, (1, 5)))
     assert_equal(drawn[0], drawn[1])
-    measures = [run.trace.head_measures("weights", run.compared_texts) for run in (here, there)]
+    measures = [run.trace.head_measures("weights", run.key_texts) for run in (here, there)]
     for name in ("entropy", "first", "own", "previous", "largest", "value_weighting"):
         mine, its = (getattr(each, name) for each in measures)
         np.testing.assert_allclose(its, mine, rtol=1e-5, atol=1e-5)
@@ -238,7 +238,7 @@ def test_the_loss_of_a_process_is_reported_without_a_hang(
     servers: Servers, kind: str, which: int
 ) -> None:
     server = servers.find(kind, "--tensor-parallel", "2")
-    remote = connect_model("127.0.0.1", server.port, TOKEN)
+    remote = connect_to_model_server("127.0.0.1", server.port, TOKEN)
     run = read_text(remote.source, TEXT, Device.CPU)
     pids = sorted(server.rank_pids())[-2:]
     os.kill(pids[which], signal.SIGKILL)
@@ -274,7 +274,7 @@ def test_a_signal_stops_the_server_while_the_model_is_loading(servers: Servers, 
 
 @pytest.fixture(scope="module")
 def connected(servers: Servers) -> RemoteModel:
-    return connect_model("127.0.0.1", servers.find("llama").port, TOKEN)
+    return connect_to_model_server("127.0.0.1", servers.find("llama").port, TOKEN)
 
 
 @pytest.mark.slow
@@ -310,15 +310,15 @@ def test_the_first_text_is_sent_once_and_in_advance(
     connected: RemoteModel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    job = ModelConnection.job
+    job = ModelServerClient.run_job
 
-    def counted(self: ModelConnection, path: str, *others: Any) -> Response:
+    def counted(self: ModelServerClient, path: str, *others: Any) -> Response:
         asked.append(path)
         return job(self, path, *others)
 
-    monkeypatch.setattr(ModelConnection, "job", counted)
-    host, _, port = connected.server.rpartition(":")
-    model = connect_model(host, int(port), TOKEN, text=TEXT)
+    monkeypatch.setattr(ModelServerClient, "run_job", counted)
+    host, _, port = connected.server_address.rpartition(":")
+    model = connect_to_model_server(host, int(port), TOKEN, text=TEXT)
     ahead = read_text(model.source, TEXT, Device.CPU)
     assert asked == ["/read"]
     again = read_text(model.source, TEXT, Device.CPU)
@@ -335,8 +335,8 @@ def test_a_text_is_processed_again_over_another_connection(connected: RemoteMode
     source = connected.source
     first = read_text(source, TEXT, Device.CPU)
     assert read_text(source, TEXT, Device.CPU, first) is first
-    host, _, port = connected.server.rpartition(":")
-    model = connect_model(host, int(port), TOKEN)
+    host, _, port = connected.server_address.rpartition(":")
+    model = connect_to_model_server(host, int(port), TOKEN)
     second = read_text(source, TEXT, Device.CPU, first)
     assert second.reading
     assert second.reading.model is model
@@ -352,7 +352,7 @@ def drawn(run: Run, place: tuple[int, int]) -> np.ndarray:
     """Return the values of a head, or its preview if the text is long."""
     if not run.trace.is_blockwise:
         return run.trace.read("weights", place)
-    held = run.trace.cached_stage("weights")
+    held = run.trace.cached_stage_tensor("weights")
     assert held.draw_coarse_rows(2, 2, place, MOST_CELLS)
     return held.read_pooled(2, 2, place)
 
@@ -364,9 +364,9 @@ def test_the_first_heads_are_prefetched_with_the_first_text(
 ) -> None:
     text = LONG if is_long else " ".join([TEXT] * 5)
     asked: list[object] = []
-    ask, is_read = ModelConnection.ask, Event()
+    ask, is_read = ModelServerClient.fetch_response, Event()
 
-    def noted(self: ModelConnection, path: str, what: Any) -> Response:
+    def noted(self: ModelServerClient, path: str, what: Any) -> Response:
         """Record the requests, and delay the response with the metadata.
 
         The metadata is returned after the text has been processed, so the prefetched heads always
@@ -381,9 +381,9 @@ def test_the_first_heads_are_prefetched_with_the_first_text(
             is_read.set()
         return found
 
-    monkeypatch.setattr(ModelConnection, "ask", noted)
-    host, _, port = connected.server.rpartition(":")
-    model = connect_model(host, int(port), TOKEN, text=text)
+    monkeypatch.setattr(ModelServerClient, "fetch_response", noted)
+    host, _, port = connected.server_address.rpartition(":")
+    model = connect_to_model_server(host, int(port), TOKEN, text=text)
     run = read_text(model.source, text, Device.CPU)
     assert run.trace.is_blockwise == is_long
     places = [(0, head) for head in range(SIZES["num_attention_heads"])]

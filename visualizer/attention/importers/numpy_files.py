@@ -15,7 +15,7 @@ from visualizer.attention.importers.tensor_file_listing import (
     MAX_ENTRIES,
     MAX_TEXT_CHARACTERS,
     ArrayEntry,
-    FileContents,
+    TensorFileContents,
     check_declared_size,
     convert_read_errors,
     is_double,
@@ -50,21 +50,21 @@ class NpyHeader(NamedTuple):
     dtype: np.dtype
 
 
-def list_npy(path: Path) -> FileContents:
+def list_npy_arrays(path: Path) -> TensorFileContents:
     """List the array in a ``.npy`` file."""
     with convert_read_errors(path), open_regular_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         return _combine_arrays(
-            [_list_arrays(path, "", file, size, partial(open_regular_file, path))]
+            [_list_array(path, "", file, size, partial(open_regular_file, path))]
         )
 
 
-def list_npz(path: Path) -> FileContents:
+def list_npz_arrays(path: Path) -> TensorFileContents:
     """List the arrays in a ``.npz`` file, without extracting them to disk."""
     found = []
     with convert_read_errors(path), _read_archive(path) as archive:
         members = archive.infolist()
-        _check_size(path, members)
+        _check_archive_size(path, members)
         names = {member.filename for member in members}
         if names >= EXPORT_MEMBERS and f"{DOCUMENT_MEMBER}.npy" not in names:
             raise unreadable_file_error(missing_document_message(path))
@@ -73,11 +73,11 @@ def list_npz(path: Path) -> FileContents:
                 name = member.filename.removesuffix(".npy")
                 with archive.open(member) as file:
                     open_ = partial(_open_member, path, member)
-                    found.append(_list_arrays(path, name, file, member.file_size, open_))
+                    found.append(_list_array(path, name, file, member.file_size, open_))
     return _combine_arrays(found)
 
 
-def _check_size(path: Path, members: list[zipfile.ZipInfo]) -> None:
+def _check_archive_size(path: Path, members: list[zipfile.ZipInfo]) -> None:
     if len(members) > MAX_ENTRIES:
         raise unreadable_file_error(
             f"“{path.name}” contains {len(members):,} arrays; the maximum is {MAX_ENTRIES:,}. "
@@ -103,26 +103,30 @@ def _open_member(path: Path, member: zipfile.ZipInfo) -> Iterator[IO[bytes]]:
         yield file
 
 
-def _combine_arrays(found: list[FileContents]) -> FileContents:
+def _combine_arrays(found: list[TensorFileContents]) -> TensorFileContents:
     entries = [entry for contents in found for entry in contents.entries]
     texts = {name: words for contents in found for name, words in contents.texts.items()}
     left_out = tuple(text for contents in found for text in contents.left_out)
-    return FileContents(sort_naturally(entries), texts, left_out)
+    return TensorFileContents(sort_naturally(entries), texts, left_out)
 
 
-def _list_arrays(path: Path, name: str, file: IO[bytes], size: int, open_: Open) -> FileContents:
+def _list_array(
+    path: Path, name: str, file: IO[bytes], size: int, open_: Open
+) -> TensorFileContents:
     """List one array from a file that is positioned at the start of the array."""
     header = _read_header(file)
     check_declared_size(name or path.name, header.shape, header.dtype.itemsize, size - file.tell())
     kind = header.dtype.kind
     if kind in "biuf":
         read = partial(_read_numbers, path, open_, header)
-        return FileContents((ArrayEntry(name, header.shape, is_double(header.dtype), read),), {})
+        return TensorFileContents(
+            (ArrayEntry(name, header.shape, is_double(header.dtype), read),), {}
+        )
     if kind in "US" and len(header.shape) == 1 and size <= MAX_TEXT_CHARACTERS:
         words = _read_array(file, header).astype(str).tolist()
-        return FileContents((), {name: tuple(words)})
+        return TensorFileContents((), {name: tuple(words)})
     called = "complex numbers" if kind == "c" else f"type {header.dtype}"[:40]
-    return FileContents((), {}, (f"{name or 'an array'} ({called})",))
+    return TensorFileContents((), {}, (f"{name or 'an array'} ({called})",))
 
 
 def _read_header(file: IO[bytes]) -> NpyHeader:

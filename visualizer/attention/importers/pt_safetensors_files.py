@@ -15,7 +15,7 @@ from visualizer.attention.importers.tensor_file_listing import (
     MAX_ENTRIES,
     MAX_TEXT_CHARACTERS,
     ArrayEntry,
-    FileContents,
+    TensorFileContents,
     check_declared_size,
     convert_read_errors,
     sort_naturally,
@@ -33,13 +33,13 @@ _DOUBLE = {torch.float64, torch.int64, torch.uint32, torch.uint64}
 _WIDE = {"F64": 8, "I64": 8, "U64": 8, "U32": 8}
 
 
-def list_safetensors(path: Path) -> FileContents:
+def list_safetensors_arrays(path: Path) -> TensorFileContents:
     """List the tensors in a ``.safetensors`` file, and the tokens in its metadata."""
     entries, left_out, size = [], [], path.stat().st_size
     with convert_read_errors(path), safe_open(str(path), framework="pt") as file:
-        texts = _read_tokens(file.metadata() or {})
+        texts = _read_tokens_in_metadata(file.metadata() or {})
         names = list(file.keys())
-        _check_count(path, len(names))
+        _check_tensor_count(path, len(names))
         for name in names:
             part = file.get_slice(name)
             shape, dtype = tuple(part.get_shape()), part.get_dtype()
@@ -49,7 +49,7 @@ def list_safetensors(path: Path) -> FileContents:
             else:
                 read = partial(_read_safetensors, path, name)
                 entries.append(ArrayEntry(name, shape, dtype in _WIDE, read))
-    return FileContents(sort_naturally(entries), texts, tuple(left_out))
+    return TensorFileContents(sort_naturally(entries), texts, tuple(left_out))
 
 
 def _read_safetensors(path: Path, name: str) -> np.ndarray:
@@ -57,7 +57,7 @@ def _read_safetensors(path: Path, name: str) -> np.ndarray:
         return _to_array(file.get_tensor(name))
 
 
-def _read_tokens(metadata: dict[str, str]) -> dict[str, tuple[str, ...]]:
+def _read_tokens_in_metadata(metadata: dict[str, str]) -> dict[str, tuple[str, ...]]:
     """Read tokens that are stored as JSON lists, and ignore all other metadata."""
     found = {}
     for name, written in metadata.items():
@@ -66,15 +66,15 @@ def _read_tokens(metadata: dict[str, str]) -> dict[str, tuple[str, ...]]:
                 words = json.loads(written)
             except (ValueError, RecursionError):
                 continue
-            if _is_text(words):
+            if _is_token_list(words):
                 found[name] = tuple(words)
     return found
 
 
-def list_pt(path: Path) -> FileContents:
+def list_pt_arrays(path: Path) -> TensorFileContents:
     """List the tensors in a file written by `torch.save`; files that contain code are rejected."""
     with convert_read_errors(path):
-        _check_stored(path)
+        _check_archive_format(path)
         try:
             held = torch.load(path, map_location="cpu", weights_only=True, mmap=True)
         except UnpicklingError as error:
@@ -85,7 +85,7 @@ def list_pt(path: Path) -> FileContents:
     return _list_tensors(path, held)
 
 
-def _check_stored(path: Path) -> None:
+def _check_archive_format(path: Path) -> None:
     """Raise `InputError` if a file's format does not state its size, or the size is too large."""
     if not zipfile.is_zipfile(path):
         raise unreadable_file_error(
@@ -100,10 +100,10 @@ def _check_stored(path: Path) -> None:
         raise unreadable_file_error(
             f"“{path.name}” was not opened because it was not written by torch.save."
         )
-    _check_count(path, len(members))
+    _check_tensor_count(path, len(members))
 
 
-def _check_count(path: Path, count: int) -> None:
+def _check_tensor_count(path: Path, count: int) -> None:
     if count > MAX_ENTRIES:
         raise unreadable_file_error(
             f"“{path.name}” contains more than {MAX_ENTRIES:,} tensors. "
@@ -111,10 +111,10 @@ def _check_count(path: Path, count: int) -> None:
         )
 
 
-def _list_tensors(path: Path, held: Any) -> FileContents:
+def _list_tensors(path: Path, held: Any) -> TensorFileContents:
     entries, texts, left_out, size = [], {}, [], path.stat().st_size
-    for count, (name, value) in enumerate(_walk_entries("", held, 0, set())):
-        _check_count(path, count)
+    for count, (name, value) in enumerate(_iterate_tensors_and_tokens("", held, 0, set())):
+        _check_tensor_count(path, count)
         if isinstance(value, torch.Tensor):
             if value.layout is not torch.strided or value.is_quantized or value.is_complex():
                 left_out.append(f"{name or 'a tensor'} ({value.dtype}, {value.layout})")
@@ -126,24 +126,26 @@ def _list_tensors(path: Path, held: Any) -> FileContents:
             check_declared_size(name or path.name, shape, value.element_size(), size)
             read = partial(_read_tensor, path, value)
             entries.append(ArrayEntry(name, shape, value.dtype in _DOUBLE, read))
-        elif _is_text(value):
+        elif _is_token_list(value):
             texts[name] = tuple(value)
-    return FileContents(sort_naturally(entries), texts, tuple(left_out))
+    return TensorFileContents(sort_naturally(entries), texts, tuple(left_out))
 
 
-def _walk_entries(name: str, value: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, Any]]:
+def _iterate_tensors_and_tokens(
+    name: str, value: Any, depth: int, seen: set[int]
+) -> Iterator[tuple[str, Any]]:
     """Yield each tensor and token list of nested dicts and lists once, with its dotted name."""
-    if isinstance(value, torch.Tensor) or _is_text(value):
+    if isinstance(value, torch.Tensor) or _is_token_list(value):
         yield name, value
     elif isinstance(value, dict | list | tuple) and depth < MAX_DEPTH and id(value) not in seen:
         seen.add(id(value))
         pairs = value.items() if isinstance(value, dict) else enumerate(value)
         for key, inner in pairs:
             joined = f"{name}.{key}" if name else str(key)
-            yield from _walk_entries(joined[-200:], inner, depth + 1, seen)
+            yield from _iterate_tensors_and_tokens(joined[-200:], inner, depth + 1, seen)
 
 
-def _is_text(value: Any) -> bool:
+def _is_token_list(value: Any) -> bool:
     is_list = isinstance(value, list | tuple) and bool(value)
     return is_list and all(isinstance(word, str) for word in value)
 

@@ -33,12 +33,12 @@ from visualizer.attention.spec import (
     NORM_LAYERS,
     PROJECTION_LAYERS,
     AttentionSpec,
-    BlockKind,
     BooleanMatrix,
     Dtype,
     MaskKind,
     NumberMatrix,
     Projection,
+    TransformerBlockKind,
 )
 from visualizer.attention.spec_validation import spec_problems
 from visualizer.format import format_count
@@ -46,7 +46,7 @@ from visualizer.format import format_count
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from visualizer.attention.importers.tensor_file_listing import ArrayEntry, FileContents
+    from visualizer.attention.importers.tensor_file_listing import ArrayEntry, TensorFileContents
 
 _PACKED = re.compile(r"(?P<module>(?:.*\.)?)in_proj_(?P<kind>weight|bias)")
 _SEPARATE = re.compile(r"(?P<module>(?:.*\.)?)(?P<letter>[qkv])_proj_weight")
@@ -141,13 +141,13 @@ class StateDictModule:
         return [entry for _, entry in sorted(self.parts.get(name, {}).items())]
 
 
-def contains_module(contents: FileContents) -> bool:
+def contains_attention_module(contents: TensorFileContents) -> bool:
     """Return whether a file contains the weights of one of the book's modules."""
-    return any(_has_all(module) for module in _find_modules(contents).values())
+    return any(_has_all_projections(module) for module in _find_modules(contents).values())
 
 
-def spec_from_file(
-    contents: FileContents, base: AttentionSpec, tokens: int | None = None
+def spec_from_state_dict(
+    contents: TensorFileContents, base: AttentionSpec, tokens: int | None = None
 ) -> tuple[AttentionSpec, str]:
     """Return the spec of the module in a file, or of the first module if there are several.
 
@@ -171,17 +171,21 @@ def spec_from_file(
         If the shapes are inconsistent, a number is not finite, or a custom mask is smaller than the
         text.
     """
-    modules = {name: module for name, module in _find_modules(contents).items() if _has_all(module)}
+    modules = {
+        name: module
+        for name, module in _find_modules(contents).items()
+        if _has_all_projections(module)
+    }
     name = min(modules, key=natural_order_key)
-    spec = _with_weights(modules[name], _read_sizes(modules[name], base))
+    spec = _with_weights(modules[name], _spec_with_module_sizes(modules[name], base))
     for problem in spec_problems(spec):
         raise unreadable_file_error(f"The weights are inconsistent: {problem.sentence}")
-    spec, mask_notice = _with_mask(modules[name], spec, tokens)
+    spec, mask_notice = _with_module_mask(modules[name], spec, tokens)
     settings_notice = _settings_notice(spec, name, len(modules))
     return spec, " ".join(filter(None, (settings_notice, mask_notice)))
 
 
-def _find_modules(contents: FileContents) -> dict[str, StateDictModule]:
+def _find_modules(contents: TensorFileContents) -> dict[str, StateDictModule]:
     found: dict[str, StateDictModule] = {}
     for entry in rename_to_book_names(contents.entries):
         match = _NAME.fullmatch(entry.name)
@@ -198,13 +202,13 @@ def _find_modules(contents: FileContents) -> dict[str, StateDictModule]:
     return found
 
 
-def _has_all(module: StateDictModule) -> bool:
+def _has_all_projections(module: StateDictModule) -> bool:
     return any(
         all(layer + kind in module.parts for layer in PROJECTION_LAYERS) for kind in ("", ".weight")
     )
 
 
-def _read_sizes(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
+def _spec_with_module_sizes(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
     """Return a spec with the sizes of a module, derived from its shapes, without its weights."""
     is_raw = all(layer in module.parts for layer in PROJECTION_LAYERS)
     first = module.entries("W_query" if is_raw else "W_query.weight")[0]
@@ -214,9 +218,9 @@ def _read_sizes(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
     heads, key_value_heads = len(module.heads), 0
     mechanism = Mechanism.CAUSAL if "mask" in module.parts else Mechanism.SELF
     if "out_proj.weight" in module.parts:
-        mechanism, heads = Mechanism.MULTI_HEAD, _fitting_heads(base, d_out)
+        mechanism, heads = Mechanism.MULTI_HEAD, _fitting_head_count(base, d_out)
         keys = module.entries("W_key" if is_raw else "W_key.weight")[0]
-        key_value_heads = _group_count(keys.shape[-1 if is_raw else 0], d_out, heads)
+        key_value_heads = _key_value_head_count(keys.shape[-1 if is_raw else 0], d_out, heads)
     elif module.is_stacked:
         mechanism = Mechanism.STACKED
     own_input = base.own_input if base.own_input and base.own_input.columns == d_in else None
@@ -231,21 +235,21 @@ def _read_sizes(module: StateDictModule, base: AttentionSpec) -> AttentionSpec:
         mask=MaskKind.NONE,
         own_input=own_input,
         own_weights=(),
-        **_read_block(module),
+        **_block_settings(module),
         dtype=Dtype.FLOAT64 if first.is_double else base.dtype,
     )
 
 
-def _read_block(module: StateDictModule) -> dict[str, Any]:
+def _block_settings(module: StateDictModule) -> dict[str, Any]:
     """Return the spec fields of a block if all its layers are present, otherwise an empty dict."""
     names = [f"{layer}{kind}" for layer in BLOCK_LAYERS for kind in (".weight", BIAS_SUFFIX)]
     if not all(name in module.parts for name in names):
         return {}
     (hidden, *_) = *module.entries("linear1.weight")[0].shape, 0
-    return {"block": BlockKind.PRE_NORM, "d_ff": hidden}
+    return {"block": TransformerBlockKind.PRE_NORM, "d_ff": hidden}
 
 
-def _with_mask(
+def _with_module_mask(
     module: StateDictModule, spec: AttentionSpec, tokens: int | None
 ) -> tuple[AttentionSpec, str]:
     """Return a spec with a module's mask, and a notice unless this is the book's causal mask."""
@@ -262,7 +266,7 @@ def _with_mask(
         raise unreadable_file_error(
             "The heads have different masks, but all heads must have the same mask."
         )
-    spec, notice = _apply_mask(spec, forbidden, tokens)
+    spec, notice = _with_mask_matrix(spec, forbidden, tokens)
     if tokens is not None and size < tokens:
         if spec.mask is MaskKind.OWN:
             raise unreadable_file_error(
@@ -282,7 +286,7 @@ def _mask_size(entries: list[ArrayEntry]) -> int:
     return size[0]
 
 
-def _apply_mask(
+def _with_mask_matrix(
     spec: AttentionSpec, forbidden: np.ndarray, tokens: int | None
 ) -> tuple[AttentionSpec, str]:
     """Return a spec with a mask [query, key], preferably of a known kind, and a notice."""
@@ -299,15 +303,15 @@ def _apply_mask(
     if tokens and tokens < size:
         allowed = allowed[:tokens, :tokens]
         notice = f"Its mask for {size:,} tokens was cut to {tokens:,} and is used as a custom mask."
-    return replace(spec, mask=kind, own_mask=BooleanMatrix.of(allowed)), notice
+    return replace(spec, mask=kind, own_mask=BooleanMatrix.from_array(allowed)), notice
 
 
-def _fitting_heads(base: AttentionSpec, d_out: int) -> int:
+def _fitting_head_count(base: AttentionSpec, d_out: int) -> int:
     is_usable = 0 < base.heads <= MAX_VALUES["heads"] and d_out % base.heads == 0
     return base.heads if is_usable else 1
 
 
-def _group_count(columns: int, d_out: int, heads: int) -> int:
+def _key_value_head_count(columns: int, d_out: int, heads: int) -> int:
     """Derive the number of key-value heads, or 0 for one per head, from the columns of the keys."""
     return columns * heads // d_out if 0 < columns < d_out else 0
 
@@ -350,7 +354,7 @@ def _read_matrix(
         whole = np.concatenate([part if is_raw else part.T for part in arrays], axis=1)
     if not np.isfinite(whole).all():
         raise unreadable_file_error(f"{known} contains numbers that are not finite.")
-    return NumberMatrix.of(whole)
+    return NumberMatrix.from_array(whole)
 
 
 def _settings_notice(spec: AttentionSpec, name: str, count: int) -> str:

@@ -50,7 +50,7 @@ class ArrayEntry(Struct, frozen=True, eq=False):
         return f"{self.name or 'an array'} ({' × '.join(map(str, self.shape)) or 'a scalar'})"
 
 
-class FileContents(Struct, frozen=True, eq=False):
+class TensorFileContents(Struct, frozen=True, eq=False):
     """The listed contents of a tensor file.
 
     Parameters

@@ -52,7 +52,7 @@ def estimate_json_bytes(run: Run) -> int:
     return round(
         sum(
             math.prod(run.trace.shape(name))
-            * _mean_bytes(_read_sampled_rows(run, name), format_json_row)
+            * _mean_bytes_per_number(_read_sampled_rows(run, name), format_json_row)
             for name in array_names(run)
         )
     )
@@ -61,10 +61,10 @@ def estimate_json_bytes(run: Run) -> int:
 def estimate_csv_bytes(run: Run, sheets: Sequence[ExportMatrix]) -> int:
     """Estimate the size, in bytes, of matrices written as CSV."""
     if is_single_table(sheets):
-        return round(_estimate_size(run, sheets[0], _format_csv_row))
+        return round(_estimate_matrix_bytes(run, sheets[0], _format_csv_row))
     return round(
         sum(
-            _estimate_size(run, sheet, _format_csv_row, _mean_prefix_length(run, sheet))
+            _estimate_matrix_bytes(run, sheet, _format_csv_row, _mean_prefix_length(run, sheet))
             for sheet in sheets
         )
     )
@@ -72,23 +72,25 @@ def estimate_csv_bytes(run: Run, sheets: Sequence[ExportMatrix]) -> int:
 
 def estimate_markdown_bytes(run: Run, sheets: Sequence[ExportMatrix]) -> int:
     """Estimate the size, in bytes, of matrices written as Markdown tables."""
-    return round(sum(_estimate_size(run, sheet, _format_markdown_cells) for sheet in sheets))
+    return round(
+        sum(_estimate_matrix_bytes(run, sheet, _format_markdown_cells) for sheet in sheets)
+    )
 
 
-def _estimate_size(
+def _estimate_matrix_bytes(
     run: Run, sheet: ExportMatrix, format_row: Callable[[np.ndarray], str], prefix: float = 0
 ) -> float:
     """Estimate the size, in bytes, of a matrix with `prefix` bytes before each number."""
-    indices = _sample_indices(sheet.indices(run)[0])
+    indices = _sample_indices(sheet.row_and_column_indices(run)[0])
     rows = [sheet.read_rows(run, slice(index, index + 1))[0] for index in indices]
-    return sheet.number_count(run) * (prefix + _mean_bytes(rows, format_row))
+    return sheet.number_count(run) * (prefix + _mean_bytes_per_number(rows, format_row))
 
 
 def _mean_prefix_length(run: Run, sheet: ExportMatrix) -> float:
     """Return the mean length, in bytes, of the fields before the number in a line of CSV."""
-    rows, columns = sheet.labels(run)
-    leading = ",".join(map(str, sheet.display_numbers(run)))
-    names = len(f"{sheet.name(run)},{sheet.fold or sheet.head},{leading},,,,,\r")
+    rows, columns = sheet.row_and_column_labels(run)
+    leading = ",".join(map(str, sheet.layer_and_text_numbers(run)))
+    names = len(f"{sheet.qualified_name(run)},{sheet.fold or sheet.head},{leading},,,,,\r")
     counts = len(str(len(rows))) + len(str(len(columns)))
     tokens = (*rows, *(columns if sheet.has_key_columns(run) else ()))
     label_bytes = len("".join(tokens).encode("utf-8", "replace")) / len(tokens)
@@ -103,7 +105,9 @@ def _format_markdown_cells(numbers: np.ndarray) -> str:
     return " | ".join(map(format_number, numbers.tolist())) + " | "
 
 
-def _mean_bytes(rows: Sequence[np.ndarray], format_row: Callable[[np.ndarray], str]) -> float:
+def _mean_bytes_per_number(
+    rows: Sequence[np.ndarray], format_row: Callable[[np.ndarray], str]
+) -> float:
     """Return the mean number of bytes per value in the given rows of a matrix."""
     size = sum(len(format_row(row).encode()) + 1 for row in rows)
     return size / max(1, sum(int(row.size) for row in rows))
@@ -147,7 +151,7 @@ def _binary_array_names(run: Run, suffix: str) -> tuple[str, ...]:
 
 def describe_file_size(snapshot: ExportSnapshot, settings: ExportSettings) -> str:
     """Describe the estimated file size, and add the note of the format."""
-    size = _describe_estimate(snapshot, settings)
+    size = _describe_estimated_size(snapshot, settings)
     notes = [settings.format.note]
     if snapshot.run.trace.is_blockwise and settings.suffix in STAGE_FORMATS:
         notes.insert(0, OMITTED_MATRICES_NOTICE)
@@ -155,12 +159,12 @@ def describe_file_size(snapshot: ExportSnapshot, settings: ExportSettings) -> st
     return f"{size.rstrip('.')}. {note}" if note else size
 
 
-def _describe_estimate(snapshot: ExportSnapshot, settings: ExportSettings) -> str:
+def _describe_estimated_size(snapshot: ExportSnapshot, settings: ExportSettings) -> str:
     run, suffix = snapshot.run, settings.suffix
     arrays = estimate_array_bytes(run, _binary_array_names(run, suffix))
     if suffix == ".safetensors":
         arrays += len(mask_names(run)) * (
-            MASK_CELL_BYTES * run.trace.tokens**2 + ARRAY_HEADER_BYTES
+            MASK_CELL_BYTES * run.trace.query_count**2 + ARRAY_HEADER_BYTES
         )
     if not settings.format.is_text:
         return f"About {format_size(arrays)}"
@@ -197,7 +201,9 @@ class PreviewStream:
         return len(data)
 
 
-def preview_text(snapshot: ExportSnapshot, settings: ExportSettings, progress: Progress) -> str:
+def create_preview_text(
+    snapshot: ExportSnapshot, settings: ExportSettings, progress: Progress
+) -> str:
     """Return the first lines of a text export, or the list of arrays of a binary export.
 
     Raises
@@ -209,7 +215,7 @@ def preview_text(snapshot: ExportSnapshot, settings: ExportSettings, progress: P
         run, suffix = snapshot.run, settings.suffix
         lines = [_describe_array(run, name) for name in _binary_array_names(run, suffix)]
         if suffix == ".safetensors":
-            sizes = f"{run.trace.tokens:,} × {run.trace.tokens:,}"
+            sizes = f"{run.trace.query_count:,} × {run.trace.query_count:,}"
             lines += [f"{name}  {sizes}  float32" for name in mask_names(run)]
         return "\n".join(lines)
     file = PreviewStream()

@@ -27,8 +27,8 @@ from visualizer.attention.spec import BooleanMatrix, MaskKind, NumberMatrix
 from visualizer.documents.embedded_document import encode_png_text
 from visualizer.errors import InputError
 from visualizer.format import format_count, format_number, format_size
-from visualizer.progress import REPORT_INTERVAL, Progress, ProgressCounter, no_progress
-from visualizer.session.computation_caption import describe_number_origin
+from visualizer.progress import REPORT_INTERVAL, Progress, ProgressCounter, ignore_progress
+from visualizer.session.computation_caption import describe_value_origin
 from visualizer.version import __version__
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ FORMULA_PREFIXES = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r")
 
 
 def write_csv(
-    run: Run, sheets: Sequence[ExportMatrix], file: BinaryIO, progress: Progress = no_progress
+    run: Run, sheets: Sequence[ExportMatrix], file: BinaryIO, progress: Progress = ignore_progress
 ) -> None:
     """Write matrices of a run as CSV.
 
@@ -58,9 +58,9 @@ def write_csv(
         progress, sum(sheet.row_count(run) for sheet in sheets), REPORT_INTERVAL
     )
     writer = csv.writer(codecs.getwriter("utf-8-sig")(file))
-    lines = _table_lines if is_single_table(sheets) else _tidy_lines
+    lines = _csv_table_rows if is_single_table(sheets) else _tidy_csv_rows
     if not is_single_table(sheets):
-        writer.writerow((*CSV_COLUMNS[:2], *run.trace.counted_axes, *CSV_COLUMNS[2:]))
+        writer.writerow((*CSV_COLUMNS[:2], *run.trace.leading_axis_names, *CSV_COLUMNS[2:]))
     for sheet in sheets:
         writer.writerows(lines(run, sheet, counter))
 
@@ -70,22 +70,24 @@ def is_single_table(sheets: Sequence[ExportMatrix]) -> bool:
     return len(sheets) == 1 and not sheets[0].is_partial
 
 
-def _table_lines(run: Run, sheet: ExportMatrix, counter: ProgressCounter) -> Iterator[list[str]]:
-    row_labels, column_labels = sheet.labels(run)
-    yield [sheet.axes(run)[0], *map(escape_formula, column_labels)]
+def _csv_table_rows(run: Run, sheet: ExportMatrix, counter: ProgressCounter) -> Iterator[list[str]]:
+    row_labels, column_labels = sheet.row_and_column_labels(run)
+    yield [sheet.axis_names(run)[0], *map(escape_formula, column_labels)]
     for label, numbers in zip(row_labels, sheet.iterate_rows(run), strict=True):
         yield [escape_formula(label), *format_exact_row(numbers)]
         counter()
 
 
-def _tidy_lines(
+def _tidy_csv_rows(
     run: Run, sheet: ExportMatrix, counter: ProgressCounter
 ) -> Iterator[tuple[str, ...]]:
-    row_labels, column_labels = (list(map(escape_formula, labels)) for labels in sheet.labels(run))
+    row_labels, column_labels = (
+        list(map(escape_formula, labels)) for labels in sheet.row_and_column_labels(run)
+    )
     tokens = column_labels if sheet.has_key_columns(run) else [""] * len(column_labels)
     head = sheet.fold or ("" if sheet.head is None else str(sheet.head + 1))
-    position = (sheet.name(run), head, *map(str, sheet.display_numbers(run)))
-    rows, column_numbers = sheet.indices(run)
+    position = (sheet.qualified_name(run), head, *map(str, sheet.layer_and_text_numbers(run)))
+    rows, column_numbers = sheet.row_and_column_indices(run)
     columns = [str(column + 1) for column in column_numbers]
     for row, label, numbers in zip(rows, row_labels, sheet.iterate_rows(run), strict=True):
         for column, token, value in zip(columns, tokens, format_exact_row(numbers), strict=True):
@@ -111,7 +113,7 @@ _MARKDOWN_SPECIAL = re.compile(r"[\\`*_\[\]<>&|~$#]")
 
 
 def write_markdown(
-    run: Run, sheets: Sequence[ExportMatrix], file: BinaryIO, progress: Progress = no_progress
+    run: Run, sheets: Sequence[ExportMatrix], file: BinaryIO, progress: Progress = ignore_progress
 ) -> None:
     """Write matrices of a run as Markdown tables; numbers are formatted as in the window.
 
@@ -129,25 +131,25 @@ def write_markdown(
 
 
 def _markdown_lines(run: Run, sheet: ExportMatrix, counter: ProgressCounter) -> Iterator[str]:
-    row_labels, column_labels = sheet.labels(run)
-    rows, columns = sheet.axes(run)
+    row_labels, column_labels = sheet.row_and_column_labels(run)
+    rows, columns = sheet.axis_names(run)
     yield (
-        f"**{escape_markdown(sheet.title(run))}** · {escape_markdown(describe_number_origin(run))}"
+        f"**{escape_markdown(sheet.title(run))}** · {escape_markdown(describe_value_origin(run))}"
     )
     yield ""
-    yield _format_row(
+    yield _format_markdown_row(
         (
             f"{escape_markdown(rows)} ↓ {escape_markdown(columns)} →",
             *map(escape_markdown, column_labels),
         )
     )
-    yield _format_row(("---", *("---:" for _ in column_labels)))
+    yield _format_markdown_row(("---", *("---:" for _ in column_labels)))
     for label, numbers in zip(row_labels, sheet.iterate_rows(run), strict=True):
-        yield _format_row((escape_markdown(label), *map(format_number, numbers.tolist())))
+        yield _format_markdown_row((escape_markdown(label), *map(format_number, numbers.tolist())))
         counter()
 
 
-def _format_row(cells: Iterable[str]) -> str:
+def _format_markdown_row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
@@ -162,16 +164,16 @@ def spec_to_json(spec: AttentionSpec) -> dict[str, object]:
     Members of enumerations are written as their values. Custom matrices are lists of rows, with
     Booleans as 0 and 1. Custom weights are a dictionary of such lists, keyed by name.
     """
-    fields = {name: _to_plain_value(getattr(spec, name)) for name in spec.__struct_fields__}
-    fields["own_weights"] = {name: _to_plain_value(matrix) for name, matrix in spec.own_weights}
+    fields = {name: _to_json_value(getattr(spec, name)) for name in spec.__struct_fields__}
+    fields["own_weights"] = {name: _to_json_value(matrix) for name, matrix in spec.own_weights}
     return fields
 
 
-def _to_plain_value(value: object) -> object:
+def _to_json_value(value: object) -> object:
     if isinstance(value, BooleanMatrix):
-        return value.array().astype(int).tolist()
+        return value.to_array().astype(int).tolist()
     if isinstance(value, NumberMatrix):
-        return value.array().tolist()
+        return value.to_array().tolist()
     if isinstance(value, str):  # an enum member is a str with more attributes
         return str(value)
     return list(value) if isinstance(value, tuple) else value
@@ -187,7 +189,7 @@ def array_names(run: Run) -> tuple[str, ...]:
 
 
 def write_json(
-    run: Run, file: BinaryIO, progress: Progress = no_progress, document: bytes = b""
+    run: Run, file: BinaryIO, progress: Progress = ignore_progress, document: bytes = b""
 ) -> None:
     """Write a run as ASCII JSON, one row at a time to save memory.
 
@@ -211,24 +213,24 @@ def _json_pieces(run: Run, document: bytes) -> Iterator[str]:
         "format": FORMAT_VERSION,
         "program": PROGRAM_NAME,
         "version": __version__,
-        "caption": describe_number_origin(run),
-        "texts": [run.words(leading) for leading in run.trace.leading_indices()],
+        "caption": describe_value_origin(run),
+        "texts": [run.axis_tokens(leading) for leading in run.trace.leading_indices()],
         "spec": spec_to_json(run.trace.spec) if run.trace.has_module else None,
         "captured": None
         if run.trace.has_module
-        else {"file": run.source_file, "key_tokens": run.key_tokens},
+        else {"file": run.source_full_name, "key_tokens": run.key_tokens},
         "document": encode_png_text(document) if document else None,
     }
     yield from ("{", json.dumps(header, allow_nan=False)[1:-1])
     yield ',\n"stages": ['
     for position, stage in enumerate(run.trace.stored_stages):
         yield ",\n" if position else "\n"
-        yield from _object_pieces(_describe_stage(run, stage), run.trace.read(stage.name))
+        yield from _json_object_pieces(_describe_stage(run, stage), run.trace.read(stage.name))
     yield '],\n"parameters": {'
     for position, name in enumerate(run.trace.parameters):
         yield ",\n" if position else "\n"
         yield f"{json.dumps(name)}: "
-        yield from _object_pieces({}, run.trace.read(name))
+        yield from _json_object_pieces({}, run.trace.read(name))
     yield "}}\n"
 
 
@@ -237,14 +239,14 @@ def _describe_stage(run: Run, stage: Stage) -> dict[str, object]:
     return {"name": stage.name, "title": stage.title, "symbol": stage.symbol, "dims": dims}
 
 
-def _object_pieces(description: dict[str, object], numbers: np.ndarray) -> Iterator[str]:
+def _json_object_pieces(description: dict[str, object], numbers: np.ndarray) -> Iterator[str]:
     header = json.dumps(description | {"shape": numbers.shape})
     yield f'{header[:-1]}, "values": '
-    yield from _nested_list_pieces(numbers)
+    yield from _json_list_pieces(numbers)
     yield "}"
 
 
-def _nested_list_pieces(numbers: np.ndarray) -> Iterator[str]:
+def _json_list_pieces(numbers: np.ndarray) -> Iterator[str]:
     """Yield [..., row, column] as nested lists, one row at a time."""
     if numbers.ndim == 1:
         yield format_json_row(numbers)
@@ -253,7 +255,7 @@ def _nested_list_pieces(numbers: np.ndarray) -> Iterator[str]:
     for position, part in enumerate(numbers):
         if position:
             yield ","
-        yield from _nested_list_pieces(part)
+        yield from _json_list_pieces(part)
     yield "]\n" if numbers.ndim == 2 else "]"
 
 
@@ -286,22 +288,22 @@ def write_safetensors(run: Run, file: BinaryIO) -> None:
     """
     trace = run.trace
     names = mask_names(run)
-    _check_masks(run, len(names))
+    _check_mask_size(run, len(names))
     # safetensors writes memory in storage order, which would scramble transposed views.
     arrays = {name: np.ascontiguousarray(trace.read(name)) for name in weight_names(run)}
     if names:
-        arrays |= dict.fromkeys(names, mask_buffer(run))
+        arrays |= dict.fromkeys(names, create_mask_buffer(run))
     metadata = {
         "program": PROGRAM_NAME,
         "version": __version__,
-        "caption": describe_number_origin(run),
+        "caption": describe_value_origin(run),
         "spec": json.dumps(spec_to_json(trace.spec), allow_nan=False),
     }
     file.write(save(arrays, metadata))
 
 
-def _check_masks(run: Run, count: int) -> None:
-    tokens = run.trace.tokens
+def _check_mask_size(run: Run, count: int) -> None:
+    tokens = run.trace.query_count
     size = count * tokens**2 * MASK_CELL_BYTES
     if size > MAX_MASK_BYTES:
         sentence = (
@@ -322,7 +324,8 @@ def weight_names(run: Run) -> tuple[str, ...]:
     """
     if not run.trace.has_module:
         sentence = (
-            f"{run.source} contains attention weights but no module weights. Export it as NPZ."
+            f"{run.source_display_name} contains attention "
+            "weights but no module weights. Export it as NPZ."
         )
         raise InputError("export", sentence)
     if not run.trace.parameters:
@@ -344,14 +347,16 @@ def mask_names(run: Run) -> tuple[str, ...]:
     return tuple(f"{module}mask" for module in dict.fromkeys(modules)) or ("mask",)
 
 
-def mask_buffer(run: Run) -> np.ndarray:
+def create_mask_buffer(run: Run) -> np.ndarray:
     """Return the mask in the format of the book's buffer: float32 [query, key], 1 if masked."""
     unpadded = replace(run.trace.spec, lengths=())
-    return (~cached_allowed_cells(MaskingSpec.of(unpadded), run.trace.tokens)).astype(np.float32)
+    return (~cached_allowed_cells(MaskingSpec.from_spec(unpadded), run.trace.query_count)).astype(
+        np.float32
+    )
 
 
 def write_npz(
-    run: Run, file: BinaryIO, progress: Progress = no_progress, document: bytes = b""
+    run: Run, file: BinaryIO, progress: Progress = ignore_progress, document: bytes = b""
 ) -> None:
     """Write a run as NPZ: an array for each stage, the tokens, the weights and the spec.
 
@@ -369,27 +374,27 @@ def write_npz(
     counter = ProgressCounter(progress, len(array_names(run)))
     with zipfile.ZipFile(file, "w") as archive:
         if document:
-            _add_array(archive, DOCUMENT_MEMBER, np.frombuffer(document, np.uint8))
+            _write_npy_array(archive, DOCUMENT_MEMBER, np.frombuffer(document, np.uint8))
         for stage in run.trace.stored_stages:  # copies one stage at a time from the GPU
-            _add_array(archive, stage.name, run.trace.read(stage.name))
+            _write_npy_array(archive, stage.name, run.trace.read(stage.name))
             counter()
-        texts = run.compared_texts if run.is_continuation else run.texts
-        rows = [_without_nul(text) for text in texts]
-        _add_array(archive, "tokens", np.array(rows if len(rows) > 1 else rows[0]))
+        texts = run.key_texts if run.is_continuation else run.texts
+        rows = [_replace_nul(text) for text in texts]
+        _write_npy_array(archive, "tokens", np.array(rows if len(rows) > 1 else rows[0]))
         if run.key_tokens and run.key_tokens != texts[0]:
-            _add_array(archive, "key_tokens", np.array(_without_nul(run.key_tokens)))
+            _write_npy_array(archive, "key_tokens", np.array(_replace_nul(run.key_tokens)))
         for name in run.trace.parameters:
-            _add_array(archive, f"parameters/{name}", run.trace.read(name))
+            _write_npy_array(archive, f"parameters/{name}", run.trace.read(name))
             counter()
         if run.trace.has_module:
             spec = json.dumps(spec_to_json(run.trace.spec), allow_nan=False)
-            _add_array(archive, "spec", np.array(spec))
+            _write_npy_array(archive, "spec", np.array(spec))
 
 
-def _without_nul(tokens: tuple[str, ...]) -> list[str]:
+def _replace_nul(tokens: tuple[str, ...]) -> list[str]:
     return [token.replace("\0", "␀") for token in tokens]
 
 
-def _add_array(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
+def _write_npy_array(archive: zipfile.ZipFile, name: str, array: np.ndarray) -> None:
     with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
         np.lib.format.write_array(member, array, allow_pickle=False)

@@ -18,8 +18,8 @@ from visualizer.attention.display_transforms import HeadAggregate, WeightTransfo
 from visualizer.errors import InputError
 from visualizer.heatmap.board import numbered_labels
 from visualizer.language.tokenizers import visible_token, visible_tokens
-from visualizer.session.token_selection import TokenRole, group_adjacent
-from visualizer.session.zoom_ranges import row_role
+from visualizer.session.token_selection import TokenRole, group_adjacent_tokens
+from visualizer.session.zoom_ranges import row_token_role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,14 +84,14 @@ class ExportMatrix(Struct, frozen=True):
     def title(self, run: Run) -> str:
         """Return a title that names the stage, the head and the text."""
         parts = [self._find_stage(run).title]
-        if self._find_lens(run) is not WeightTransform.PLAIN:
+        if self._find_weight_transform(run) is not WeightTransform.PLAIN:
             parts[0] += f" {TRANSFORM_NAMES[self.lens]}"
         if self.fold:
             parts.append(AGGREGATE_NAMES[self.fold])
         if self.head is not None:
             parts.append(f"head {self.head + 1}")
         if run.trace.axes:
-            named = zip(run.trace.axes, self.display_numbers(run), strict=True)
+            named = zip(run.trace.axes, self.layer_and_text_numbers(run), strict=True)
             parts += [f"{axis} {number}" for axis, number in named]
         if self.visible_rows:
             parts.append(f"rows {', '.join(map(_format_range, self.visible_rows))}")
@@ -99,32 +99,32 @@ class ExportMatrix(Struct, frozen=True):
             parts.append(f"columns {_format_range(self.visible_columns)}")
         return ", ".join(parts)
 
-    def display_numbers(self, run: Run) -> tuple[int, ...]:
+    def layer_and_text_numbers(self, run: Run) -> tuple[int, ...]:
         """Return the layer and text numbers, from 1, if the run has several layers or texts."""
-        indices = dict(zip(run.trace.counted_axes, self.leading or (0,), strict=True))
+        indices = dict(zip(run.trace.leading_axis_names, self.leading or (0,), strict=True))
         if self.layer is not None and "layer" in indices:
             indices["layer"] = self.layer
         return tuple(index + 1 for index in indices.values())
 
-    def axes(self, run: Run) -> tuple[str, str]:
+    def axis_names(self, run: Run) -> tuple[str, str]:
         """Return the names of the row and column axes."""
         rows, columns = self._find_stage(run).dims[-2:]
         return rows, columns
 
-    def labels(self, run: Run) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def row_and_column_labels(self, run: Run) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return the labels of the rows and columns: displayed tokens, or numbers from 1.
 
         Line breaks, control characters and lone surrogates are replaced with symbols, so that a
         label is a single line that can be encoded as UTF-8.
         """
-        rows, columns = self.indices(run)
-        row_labels = self._labels_at(run, self.axes(run)[0], rows)
+        rows, columns = self.row_and_column_indices(run)
+        row_labels = self._token_labels(run, self.axis_names(run)[0], rows)
         if self.has_key_columns(run):
-            return row_labels, self._labels_at(run, "key", columns)
+            return row_labels, self._token_labels(run, "key", columns)
         column_labels = numbered_labels(run.trace.shape(self.stage)[-1])
         return row_labels, column_labels[columns.start : columns.stop]
 
-    def indices(self, run: Run) -> tuple[tuple[int, ...], range]:
+    def row_and_column_indices(self, run: Run) -> tuple[tuple[int, ...], range]:
         """Return the indices of the matrix's rows and columns in the stage."""
         rows, columns = run.trace.shape(self.stage)[-2:]
         column_range = range(columns) if self.visible_columns is None else self.visible_columns
@@ -132,11 +132,11 @@ class ExportMatrix(Struct, frozen=True):
 
     def has_key_columns(self, run: Run) -> bool:
         """Return whether the columns are keys."""
-        return self.axes(run)[1] == "key"
+        return self.axis_names(run)[1] == "key"
 
-    def name(self, run: Run) -> str:
+    def qualified_name(self, run: Run) -> str:
         """Return the stage's name, followed by the weight transform if there is one."""
-        lens = self._find_lens(run)
+        lens = self._find_weight_transform(run)
         return self.stage if lens is WeightTransform.PLAIN else f"{self.stage} {lens}"
 
     def read(self, run: Run) -> np.ndarray:
@@ -146,8 +146,8 @@ class ExportMatrix(Struct, frozen=True):
     def read_rows(self, run: Run, rows: slice) -> np.ndarray:
         """Read the given rows of the stage, with the columns of the matrix."""
         head = () if self.head is None else (self.head,)
-        stage = run.trace.displayed_stage(self.stage, self.lens, self.fold)
-        columns = self.indices(run)[1]
+        stage = run.trace.displayed_tensor(self.stage, self.lens, self.fold)
+        columns = self.row_and_column_indices(run)[1]
         return stage.read((*self.leading, *head, rows, slice(columns.start, columns.stop)))
 
     def iterate_rows(self, run: Run) -> Iterator[np.ndarray]:
@@ -160,8 +160,8 @@ class ExportMatrix(Struct, frozen=True):
             for start in range(span.start, span.stop, ROWS_PER_READ):
                 yield from self.read_rows(run, slice(start, min(start + ROWS_PER_READ, span.stop)))
 
-    def _labels_at(self, run: Run, axis: str, indices: Sequence[int]) -> tuple[str, ...]:
-        words = run.words(self.leading, axis)
+    def _token_labels(self, run: Run, axis: str, indices: Sequence[int]) -> tuple[str, ...]:
+        words = run.axis_tokens(self.leading, axis)
         return tuple(
             map(_replace_unprintable, visible_tokens(tuple(words[index] for index in indices)))
         )
@@ -172,12 +172,12 @@ class ExportMatrix(Struct, frozen=True):
         return int(run.trace.shape(self.stage)[-2])
 
     def number_count(self, run: Run) -> int:
-        return self.row_count(run) * len(self.indices(run)[1])
+        return self.row_count(run) * len(self.row_and_column_indices(run)[1])
 
     def _find_stage(self, run: Run) -> Stage:
         return run.trace.stage(self.stage)
 
-    def _find_lens(self, run: Run) -> WeightTransform:
+    def _find_weight_transform(self, run: Run) -> WeightTransform:
         return (
             run.trace.supported_transform(self.lens)
             if self._find_stage(run).is_weights
@@ -222,33 +222,35 @@ def shown_matrices(resolved: ResolvedView) -> tuple[ExportMatrix, ...]:
 
 
 def _stage_matrices(resolved: ResolvedView, stage: Stage) -> Iterator[ExportMatrix]:
-    rows, columns = _select_cells(resolved, stage)
+    rows, columns = _select_rows_and_columns(resolved, stage)
     for matrix in _whole_matrices(resolved, stage):
         yield replace(matrix, visible_rows=rows, visible_columns=columns)
 
 
-def _select_cells(resolved: ResolvedView, stage: Stage) -> tuple[tuple[range, ...], range | None]:
+def _select_rows_and_columns(
+    resolved: ResolvedView, stage: Stage
+) -> tuple[tuple[range, ...], range | None]:
     """Return the rows and columns of a stage to export; see `ExportMatrix`."""
     zoom, pinned, tokens = resolved.zoom, resolved.pinned, resolved.view.tokens
     if not resolved.run.trace.is_blockwise:
         return (), None
     if zoom is not None:
-        rows, columns = zoom.of(stage)
+        rows, columns = zoom.visible_ranges(stage)
         return (rows,), columns
-    if row_role(stage.name) != TokenRole.QUERY:
+    if row_token_role(stage.name) != TokenRole.QUERY:
         return (), None
     count = resolved.run.trace.shape(stage.name)[-2]
     chosen = [index for index in tokens.chosen if index < count and tokens.role is TokenRole.QUERY]
-    if not chosen and pinned and row_role(pinned.stage) == TokenRole.QUERY:
+    if not chosen and pinned and row_token_role(pinned.stage) == TokenRole.QUERY:
         chosen = [pinned.place[-2]]
-    return group_adjacent(chosen), None
+    return group_adjacent_tokens(chosen), None
 
 
 def _whole_matrices(resolved: ResolvedView, stage: Stage) -> Iterator[ExportMatrix]:
     lens = resolved.view.lens
     if resolved.is_spread:
-        head = resolved.spread_head(stage)
-        for leading in resolved.spread_indices:
+        head = resolved.side_by_side_head(stage)
+        for leading in resolved.side_by_side_indices:
             layer = _layer_number(resolved, leading)
             yield ExportMatrix(stage.name, head, leading, None, lens, layer=layer)
         return

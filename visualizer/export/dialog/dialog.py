@@ -20,20 +20,20 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.export.dialog.figure_options_widget import FigureOptionsWidget
-from visualizer.export.dialog.film_options_widget import SHRINKING_POLICY, FilmOptionsWidget
-from visualizer.export.dialog.preview_widget import ExportPreviewWidget, FilmPreviewPlayer
-from visualizer.export.figures.document_attachment import max_layer_bytes
+from visualizer.export.dialog.film_options_widget import SHRINKING_POLICY, AnimationOptionsWidget
+from visualizer.export.dialog.preview_widget import AnimationPreviewPlayer, ExportPreviewWidget
+from visualizer.export.figures.document_attachment import max_embedded_layer_bytes
 from visualizer.export.formats import FORMATS, FormatKind, unavailable_reason
 from visualizer.widgets import app_settings
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.fonts import text_scale
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainTextLabel
 
 if TYPE_CHECKING:
     from visualizer.export.dialog.preview_widget import ExportPreview, PreviewController
     from visualizer.export.export_settings import ExportSettings, LengthUnit
-    from visualizer.export.figure_settings import FigureSettings, FilmSettings
-    from visualizer.export.films.animation_frames import AnimationFrames
+    from visualizer.export.figure_settings import AnimationSettings, FigureSettings
+    from visualizer.export.films.animation_frames import AnimationRenderer
     from visualizer.export.formats import ExportFormat
     from visualizer.session.export_snapshot import ExportSnapshot
     from visualizer.widgets.theme import Theme
@@ -69,8 +69,8 @@ class ExportDialog(QDialog):
             FigureOptionsWidget(),
             ExportPreviewWidget(),
         )
-        self.film, self.film_player = FilmOptionsWidget(), FilmPreviewPlayer(self)
-        self.size_, self.problem = PlainLabel(), PlainLabel()
+        self.film, self.film_player = AnimationOptionsWidget(), AnimationPreviewPlayer(self)
+        self.size_, self.problem = PlainTextLabel(), PlainTextLabel()
         self.buttons = QDialogButtonBox(self)
         self.copy = self.buttons.addButton("Cop&y", QDialogButtonBox.ButtonRole.ActionRole)
         self.save = self.buttons.addButton("&Save…", QDialogButtonBox.ButtonRole.AcceptRole)
@@ -95,12 +95,12 @@ class ExportDialog(QDialog):
         self.format.setSizeAdjustPolicy(SHRINKING_POLICY)
         self.format.view().setMinimumWidth(self.format.view().sizeHintForColumn(0) + 8)
         format_form = QFormLayout()
-        label = PlainLabel("&Format")
+        label = PlainTextLabel("&Format")
         label.setBuddy(self.format)
         format_form.addRow(label, self.format)
         format_form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
         _align_forms(format_form, self.figure.form, self.film.form)
-        self.figure.show_size_of_all_layers(max_layer_bytes(self.snapshot.run))
+        self.figure.show_size_of_all_layers(max_embedded_layer_bytes(self.snapshot.run))
         for text in (self.size_, self.problem):
             text.setWordWrap(True)
         self.size_.setProperty("role", "quiet")
@@ -158,10 +158,10 @@ class ExportDialog(QDialog):
         self.figure.chosen.connect(self._choose_figure_settings)
         self.figure.unitChosen.connect(self._choose_unit)
         self.figure.validated.connect(self._update_buttons)
-        self.film.changed.connect(self._choose_film)
+        self.film.changed.connect(self._choose_animation_settings)
         self.pane.resized.connect(self._request_resized_preview)
         self.film_player.frameRequested.connect(self._request_frame)
-        self.finished.connect(self.stop)
+        self.finished.connect(self.stop_background_work)
         self._preview_controller.rendered.connect(self.show_preview)
         self._preview_controller.refused.connect(self.show_error)
         self.buttons.accepted.connect(self.saveRequested)
@@ -172,26 +172,28 @@ class ExportDialog(QDialog):
 
     def _show_settings(self) -> None:
         self.format.setCurrentIndex(self.format.findData(self.settings.suffix))
-        self._show_film(self.settings.format.kind is FormatKind.FILM)
+        self._show_animation_options(self.settings.format.kind is FormatKind.FILM)
         self.figure.setVisible(bool(self.settings.used_field_names))
         self.figure.show_settings(self.settings)
         self._show_problem(unavailable_reason(self.settings.suffix))
         self._request_preview()
 
-    def _show_film(self, is_film: bool) -> None:
+    def _show_animation_options(self, is_film: bool) -> None:
         for part in (self.film, self.film.description):
             part.setVisible(is_film)
         if is_film:
             settings = self.settings
             self.film.show_snapshot(self.snapshot, settings.figure_settings, settings.suffix)
             # If the run lacks stages of the stored range, use the range that the widget selected.
-            self.settings = replace(settings, look=replace(settings.look, film=self.film.film))
+            self.settings = replace(
+                settings, look=replace(settings.look, film=self.film.chosen_settings)
+            )
 
     def _request_preview(self) -> None:
         """Request a preview; the previous preview stays visible until the new one arrives."""
         self.film_player.stop()
         self._preview_controller.request_preview(
-            self.pane.preview_renderer(self.snapshot, self.settings)
+            self.pane.create_preview_renderer(self.snapshot, self.settings)
         )
 
     def _request_resized_preview(self) -> None:
@@ -202,23 +204,23 @@ class ExportDialog(QDialog):
         else:
             self._request_preview()
 
-    def _request_frame(self, animation: AnimationFrames, frame: int) -> None:
-        self._preview_controller.request_preview(self.pane.frame_renderer(animation, frame))
+    def _request_frame(self, animation: AnimationRenderer, frame: int) -> None:
+        self._preview_controller.request_preview(self.pane.create_frame_renderer(animation, frame))
 
     def show_preview(self, preview: ExportPreview) -> None:
         self.pane.show_preview(preview, self._theme)
         self.size_.setText(preview.description)
-        self.figure.show_small_text(preview.small_text)
+        self.figure.show_small_text_warning(preview.small_text)
         self._show_problem(unavailable_reason(self.settings.suffix))
         if preview.animation and not app_settings.is_motion_reduced() and not self._is_over:
             self.film_player.resume(preview.animation, self.settings.look.film.loops)
 
-    def stop(self) -> None:
+    def stop_background_work(self) -> None:
         """Stop all background work for the preview."""
         self._is_over = True
         self.film_player.stop()
         self._preview_controller.cancel_request()
-        self.film.stop()
+        self.film.stop_estimates()
 
     def show_error(self, sentence: str) -> None:
         """Show an error message that explains why the file cannot be written."""
@@ -258,7 +260,7 @@ class ExportDialog(QDialog):
     def _choose_figure_settings(self, figure_settings: FigureSettings) -> None:
         self._apply_settings(replace(self.settings, look=figure_settings))
 
-    def _choose_film(self, film: FilmSettings) -> None:
+    def _choose_animation_settings(self, film: AnimationSettings) -> None:
         self._apply_settings(replace(self.settings, look=replace(self.settings.look, film=film)))
 
     def _choose_unit(self, unit: LengthUnit) -> None:

@@ -35,7 +35,7 @@ from visualizer.export.figure_settings import (
     FigureTheme,
 )
 from visualizer.format import format_size
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainTextLabel
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,13 +57,13 @@ class NumberField(QWidget):
         self._is_whole, self._empty_text = is_whole, empty_text
         self._low, self._high = 0.0, 0.0
         self._format: Callable[[float], str] = str
-        self.box, self.problem = QLineEdit(), PlainLabel()
+        self.box, self.problem = QLineEdit(), PlainTextLabel()
         self.box.setAccessibleName(name)
         self.box.setPlaceholderText(empty_text)
         self.problem.setProperty("role", "warning")
         self.problem.setWordWrap(True)
         self.problem.hide()
-        self.note, self.offer = PlainLabel(), QPushButton()
+        self.note, self.offer = PlainTextLabel(), QPushButton()
         self.note.setProperty("role", "warning")
         self.note.setWordWrap(True)
         self.offer.setAutoDefault(False)
@@ -208,7 +208,7 @@ class FigureOptionsWidget(QWidget):
             ("Colou&rs", self.paper),
             ("&Title", self.title),
         ):
-            label = PlainLabel(words)
+            label = PlainTextLabel(words)
             label.setBuddy(widget.focusProxy() or widget)
             (widget.focusProxy() or widget).setAccessibleName(words.replace("&", ""))
             self.form.addRow(label, widget)
@@ -221,19 +221,19 @@ class FigureOptionsWidget(QWidget):
         self.preset.activated.connect(self._choose_preset)
         self.paper.activated.connect(self._choose_paper)
         self.unit.activated.connect(self._choose_unit)
-        self.width_.typed.connect(self._type_width)
-        self.height_.typed.connect(self._type_height)
-        self.dpi.typed.connect(self._type_dpi)
-        self.points.typed.connect(self._type_points)
-        self.title.textEdited.connect(self._type_title)
-        self.width_.offer.clicked.connect(self._apply_fix)
+        self.width_.typed.connect(self._apply_width)
+        self.height_.typed.connect(self._apply_height)
+        self.dpi.typed.connect(self._apply_dpi)
+        self.points.typed.connect(self._apply_text_size)
+        self.title.textEdited.connect(self._apply_title)
+        self.width_.offer.clicked.connect(self._apply_suggested_fix)
         for switch in self.switches.values():
             switch.clicked.connect(self._apply_checkboxes)
-        for field in self.fields:
+        for field in self.number_fields:
             field.validated.connect(self.validated)
 
     @property
-    def fields(self) -> tuple[NumberField, ...]:
+    def number_fields(self) -> tuple[NumberField, ...]:
         """All number fields."""
         return self.width_, self.height_, self.dpi, self.points
 
@@ -241,15 +241,17 @@ class FigureOptionsWidget(QWidget):
     def is_invalid(self) -> bool:
         """Whether any visible field is invalid or the text is too small to print."""
         is_small = self._small_text is not None and self._small_text.is_too_small
-        return is_small or any(field.is_invalid and not field.isHidden() for field in self.fields)
+        return is_small or any(
+            field.is_invalid and not field.isHidden() for field in self.number_fields
+        )
 
-    def show_small_text(self, small_text: SmallTextWarning | None) -> None:
+    def show_small_text_warning(self, small_text: SmallTextWarning | None) -> None:
         """Show a note about small text next to the width, with a button that enlarges the text."""
         self._small_text = small_text
         if small_text is None or self._settings is None:
             self.width_.show_note("", "")
         else:
-            offer = _describe_fix(small_text, self._settings)
+            offer = _describe_text_size_fix(small_text, self._settings)
             hint = "" if offer else " Show fewer panels."
             self.width_.show_note(f"{small_text.size_message}{hint}", offer)
         self.validated.emit()
@@ -263,7 +265,7 @@ class FigureOptionsWidget(QWidget):
 
     def show_settings(self, settings: ExportSettings) -> None:
         self._settings, figure_settings = settings, settings.look
-        self._show_extents(settings)
+        self._update_extent_choices(settings)
         for box, value in (
             (self.extent, settings.figure_settings.extent),
             (self.preset, matching_preset(figure_settings)),
@@ -283,7 +285,7 @@ class FigureOptionsWidget(QWidget):
             is_possible = name != "has_all_layers" or self._all_layers_bytes > 0
             self.form.setRowVisible(widget, name in settings.used_field_names and is_possible)
 
-    def _show_extents(self, settings: ExportSettings) -> None:
+    def _update_extent_choices(self, settings: ExportSettings) -> None:
         offered = {self.extent.itemData(at) for at in range(self.extent.count())}
         if offered != set(settings.extent_labels):
             self.extent.clear()
@@ -320,56 +322,60 @@ class FigureOptionsWidget(QWidget):
 
     # ------------------------------------------------------------------ choosing
 
-    def _emit_change(self, **changes: Any) -> None:
+    def _emit_changed_settings(self, **changes: Any) -> None:
         if self._settings:
             self.chosen.emit(replace(self._settings.look, **changes))
 
     def _choose_extent(self) -> None:
-        self._emit_change(extent=FigureExtent(self.extent.currentData()))  # Qt returns a str
+        self._emit_changed_settings(
+            extent=FigureExtent(self.extent.currentData())
+        )  # Qt returns a str
 
     def _choose_preset(self) -> None:
         if self._settings:
             self.chosen.emit(apply_preset(self._settings.look, self.preset.currentData()))
 
     def _choose_paper(self) -> None:
-        self._emit_change(paper=FigureTheme(self.paper.currentData()))
+        self._emit_changed_settings(paper=FigureTheme(self.paper.currentData()))
 
     def _choose_unit(self) -> None:
         self.unitChosen.emit(LengthUnit(self.unit.currentData()))
 
-    def _apply_fix(self) -> None:
+    def _apply_suggested_fix(self) -> None:
         if self._small_text:
-            self._emit_change(**self._small_text.changes)
+            self._emit_changed_settings(**self._small_text.changes)
 
-    def _type_width(self, length: float) -> None:
+    def _apply_width(self, length: float) -> None:
         if self._settings:
-            self._emit_change(width_mm=_bounded_mm(length, self._settings))
+            self._emit_changed_settings(width_mm=_clamp_to_mm(length, self._settings))
 
-    def _type_height(self, length: float | None) -> None:
+    def _apply_height(self, length: float | None) -> None:
         if self._settings:
-            height = None if length is None else _bounded_mm(length, self._settings)
-            self._emit_change(height_mm=height)
+            height = None if length is None else _clamp_to_mm(length, self._settings)
+            self._emit_changed_settings(height_mm=height)
 
-    def _type_dpi(self, dpi: float) -> None:
-        self._emit_change(dpi=int(dpi))
+    def _apply_dpi(self, dpi: float) -> None:
+        self._emit_changed_settings(dpi=int(dpi))
 
-    def _type_points(self, points: float) -> None:
-        self._emit_change(points=points)
+    def _apply_text_size(self, points: float) -> None:
+        self._emit_changed_settings(points=points)
 
-    def _type_title(self, title: str) -> None:
-        self._emit_change(title=title)
+    def _apply_title(self, title: str) -> None:
+        self._emit_changed_settings(title=title)
 
     def _apply_checkboxes(self) -> None:
-        self._emit_change(**{name: switch.isChecked() for name, switch in self.switches.items()})
+        self._emit_changed_settings(
+            **{name: switch.isChecked() for name, switch in self.switches.items()}
+        )
 
 
-def _bounded_mm(length: float, settings: ExportSettings) -> float:
+def _clamp_to_mm(length: float, settings: ExportSettings) -> float:
     """Convert a length to mm and clamp it, because a rounded length can exceed the limits."""
     mm = settings.unit.to_mm(length, settings.look.dpi)
     return min(max(mm, MIN_SIDE_MM), MAX_SIDE_MM)
 
 
-def _describe_fix(small_text: SmallTextWarning, settings: ExportSettings) -> str:
+def _describe_text_size_fix(small_text: SmallTextWarning, settings: ExportSettings) -> str:
     """Describe the change that makes small text readable; return "" if there is none."""
     width, points = small_text.changes.get("width_mm"), small_text.changes.get("points")
     if width is not None:

@@ -12,26 +12,26 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QCheckBox, QComboBox, QFormLayout, QWidget
 
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import FILM_WIDTHS_PX, FilmSettings
-from visualizer.export.film_plan import plan_film
-from visualizer.export.films.film_writer import estimate_film
+from visualizer.export.figure_settings import FILM_WIDTHS_PX, AnimationSettings
+from visualizer.export.film_plan import plan_animation
+from visualizer.export.films.film_writer import estimate_animation
 from visualizer.features.playback.playback_bar_widget import GRAIN_LABELS
 from visualizer.format import format_count, format_size
 from visualizer.progress import CancelledError
 from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.timeline import PLAYBACK_SPEEDS, PlaybackPosition, StepSize
-from visualizer.widgets.labels import PlainLabel
-from visualizer.widgets.setting_controls import combo_box
+from visualizer.widgets.labels import PlainTextLabel
+from visualizer.widgets.setting_controls import create_combo_box
 
 if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
-    from visualizer.export.films.film_writer import FilmEstimate
+    from visualizer.export.films.film_writer import AnimationEstimate
     from visualizer.progress import Progress
     from visualizer.session.export_snapshot import ExportSnapshot
 
 
-class FilmRange(StrEnum):
+class AnimationRange(StrEnum):
     """Part of the computation that an animation shows."""
 
     WHOLE = "The whole computation"
@@ -44,7 +44,7 @@ SHRINKING_POLICY = QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithI
 MOTION_TIP = "Show how inputs move to the cells that are computed from them"
 
 
-class FilmOptionsWidget(QWidget):
+class AnimationOptionsWidget(QWidget):
     """Animation options, with the length of the animation and its estimated file size.
 
     The owner adds the label `description` to a layout, and calls `stop`, which ends the estimate,
@@ -59,13 +59,16 @@ class FilmOptionsWidget(QWidget):
         self._request: tuple[ExportSnapshot, FigureSettings, str] | None = None
         self._length = ""
         self._stopped = threading.Event()
-        self.part = combo_box("Part", [])
-        self.first, self.last = combo_box("First stage", []), combo_box("Last stage", [])
-        self.grain = combo_box("Animation steps", GRAIN_LABELS.items())
-        self.speed = combo_box(
+        self.part = create_combo_box("Part", [])
+        self.first, self.last = (
+            create_combo_box("First stage", []),
+            create_combo_box("Last stage", []),
+        )
+        self.grain = create_combo_box("Animation steps", GRAIN_LABELS.items())
+        self.speed = create_combo_box(
             "Animation speed", [(speed, f"{speed:g}×") for speed in PLAYBACK_SPEEDS]
         )
-        self.width_ = combo_box(
+        self.width_ = create_combo_box(
             "Pixels", [(width, f"{width:,} pixels wide") for width in FILM_WIDTHS_PX]
         )
         self.loops = QCheckBox("Loop (&begin again at the end)")
@@ -73,17 +76,17 @@ class FilmOptionsWidget(QWidget):
         self.motion = QCheckBox("Ani&mate inputs")
         self.motion.setAccessibleName("Animate inputs")
         self.motion.setToolTip(MOTION_TIP)
-        self.description = PlainLabel(parent=self)
+        self.description = PlainTextLabel(parent=self)
         self.description.setWordWrap(True)
         self.description.setAccessibleName("Size of the animation")
         self._lay_out()
-        self._show_settings(FilmSettings())
+        self._show_settings(AnimationSettings())
         for box in self._choice_boxes:
             box.activated.connect(self._apply_choices)
         for check in (self.motion, self.loops):
             check.clicked.connect(self._apply_choices)
         self._worker = NewestRequestWorker(self)
-        self._worker.answered.connect(self._show_size)
+        self._worker.answered.connect(self._show_estimate)
         self._worker.failed.connect(self._show_problem)
 
     @property
@@ -108,7 +111,7 @@ class FilmOptionsWidget(QWidget):
         form.addRow(self.motion)
         form.addRow(self.loops)
 
-    def stop(self) -> None:
+    def stop_estimates(self) -> None:
         """Cancel the running estimate and prevent further estimates."""
         self._stopped.set()
         self._worker.abandon()
@@ -131,9 +134,12 @@ class FilmOptionsWidget(QWidget):
         has_position = (
             resolve_view(snapshot.document, snapshot.view, snapshot.run).place is not None
         )
-        is_available = {FilmRange.HERE: has_position, FilmRange.LESSON: playhead.span is not None}
+        is_available = {
+            AnimationRange.HERE: has_position,
+            AnimationRange.LESSON: playhead.span is not None,
+        }
         self.part.clear()
-        for part in FilmRange:
+        for part in AnimationRange:
             if is_available.get(part, True):
                 self.part.addItem(part, part)
         for box in (self.first, self.last):
@@ -142,7 +148,7 @@ class FilmOptionsWidget(QWidget):
                 box.addItem(stage.title, stage.name)
         self.last.setCurrentIndex(self.last.count() - 1)
 
-    def _show_settings(self, film_settings: FilmSettings) -> None:
+    def _show_settings(self, film_settings: AnimationSettings) -> None:
         for box, value in (
             (self.part, self._find_range(film_settings)),
             (self.grain, film_settings.grain),
@@ -156,30 +162,30 @@ class FilmOptionsWidget(QWidget):
             self.last.setCurrentIndex(self.last.count() - 1 if index < 0 else index)
         self.loops.setChecked(film_settings.loops)
         self.motion.setChecked(film_settings.has_motion)
-        self._show_stages()
+        self._enable_stage_boxes()
 
-    def _find_range(self, film_settings: FilmSettings) -> FilmRange:
+    def _find_range(self, film_settings: AnimationSettings) -> AnimationRange:
         if film_settings.span is None:
-            return FilmRange.WHOLE
+            return AnimationRange.WHOLE
         ranges = (
             part
-            for part in (FilmRange.LESSON, FilmRange.HERE)
+            for part in (AnimationRange.LESSON, AnimationRange.HERE)
             if self._span_of_range(part) == film_settings.span
         )
-        return next(ranges, FilmRange.STAGES)
+        return next(ranges, AnimationRange.STAGES)
 
-    def _show_stages(self) -> None:
-        is_chosen = self.part.currentData() == FilmRange.STAGES
+    def _enable_stage_boxes(self) -> None:
+        is_chosen = self.part.currentData() == AnimationRange.STAGES
         for box in (self.first, self.last):
             box.setEnabled(is_chosen)
 
     # ------------------------------------------------------------------ input
 
     @property
-    def film(self) -> FilmSettings:
+    def chosen_settings(self) -> AnimationSettings:
         """The chosen settings."""
-        return FilmSettings(
-            self._span_of_range(FilmRange(self.part.currentData() or FilmRange.WHOLE)),
+        return AnimationSettings(
+            self._span_of_range(AnimationRange(self.part.currentData() or AnimationRange.WHOLE)),
             StepSize(self.grain.currentData()),
             self.speed.currentData(),
             self.loops.isChecked(),
@@ -187,13 +193,13 @@ class FilmOptionsWidget(QWidget):
             has_motion=self.motion.isChecked(),
         )
 
-    def _span_of_range(self, part: FilmRange) -> tuple[PlaybackPosition, str] | None:
-        if self._request is None or part is FilmRange.WHOLE:
+    def _span_of_range(self, part: AnimationRange) -> tuple[PlaybackPosition, str] | None:
+        if self._request is None or part is AnimationRange.WHOLE:
             return None
         snapshot = self._request[0]
-        if part is FilmRange.LESSON:
+        if part is AnimationRange.LESSON:
             return snapshot.view.playhead.span
-        if part is FilmRange.HERE:
+        if part is AnimationRange.HERE:
             position = resolve_view(snapshot.document, snapshot.view, snapshot.run).place
             return (position, snapshot.run.trace.names[-1]) if position else None
         return PlaybackPosition(self.first.currentData()), self.last.currentData()
@@ -203,12 +209,12 @@ class FilmOptionsWidget(QWidget):
             follower = self.last if self.sender() is self.first else self.first
             leader = self.first if follower is self.last else self.last
             follower.setCurrentIndex(leader.currentIndex())
-        self._show_stages()
+        self._enable_stage_boxes()
         if self._request:
             snapshot, figure_settings, suffix = self._request
-            self._request = snapshot, replace(figure_settings, film=self.film), suffix
+            self._request = snapshot, replace(figure_settings, film=self.chosen_settings), suffix
             self._start_estimate()
-        self.changed.emit(self.film)
+        self.changed.emit(self.chosen_settings)
 
     # ------------------------------------------------------------------ size
 
@@ -218,17 +224,21 @@ class FilmOptionsWidget(QWidget):
             return
         snapshot, figure_settings, _ = request = self._request
         try:
-            film = plan_film(snapshot.run.trace, figure_settings.film)
+            film = plan_animation(snapshot.run.trace, figure_settings.film)
         except InputError as refused:
             self._show_message(refused.sentence, "warning")
             return
-        self._length = f"{format_count(len(film.steps), 'step')} · {_format_duration(film.seconds)}"
+        self._length = (
+            f"{format_count(len(film.steps), 'step')} · {_format_duration(film.duration_seconds)}"
+        )
         self._show_message(self._length, "quiet")
-        self._worker.ask(
-            partial(_estimate_film, *request, partial(_raise_if_stopped, self._stopped))
+        self._worker.submit(
+            partial(
+                _estimate_animation_request, *request, partial(_raise_if_stopped, self._stopped)
+            )
         )
 
-    def _show_size(self, result: tuple[FigureSettings, str, FilmEstimate]) -> None:
+    def _show_estimate(self, result: tuple[FigureSettings, str, AnimationEstimate]) -> None:
         figure_settings, suffix, film = result
         if (
             self._request and (figure_settings, suffix) == self._request[1:]
@@ -252,10 +262,10 @@ def _raise_if_stopped(stopped: threading.Event, done: int, of: int) -> None:
         raise CancelledError
 
 
-def _estimate_film(
+def _estimate_animation_request(
     snapshot: ExportSnapshot, figure_settings: FigureSettings, suffix: str, progress: Progress
-) -> tuple[FigureSettings, str, FilmEstimate]:
-    return figure_settings, suffix, estimate_film(snapshot, figure_settings, suffix, progress)
+) -> tuple[FigureSettings, str, AnimationEstimate]:
+    return figure_settings, suffix, estimate_animation(snapshot, figure_settings, suffix, progress)
 
 
 def _format_duration(seconds: float) -> str:

@@ -15,17 +15,17 @@ from PySide6.QtGui import QAccessible, QColor, QFontDatabase, QPainter
 from PySide6.QtWidgets import QPlainTextEdit, QSizePolicy, QWidget
 
 from visualizer.errors import InputError
-from visualizer.export.data.data_preview import describe_file_size, preview_text
-from visualizer.export.export_settings import describe_size
+from visualizer.export.data.data_preview import create_preview_text, describe_file_size
+from visualizer.export.export_settings import describe_figure_size
 from visualizer.export.figure_settings import PIXELS_PER_INCH
-from visualizer.export.figures.cell_image import find_cell_image
-from visualizer.export.figures.figure_page import lay_out_page, sketched_figure_content
+from visualizer.export.figures.cell_image import create_cell_image_source
+from visualizer.export.figures.figure_page import create_sketched_figure_content, lay_out_page
 from visualizer.export.figures.printed_text_size import SmallTextWarning, find_small_text
 from visualizer.export.figures.rasterization import MAX_SIDE_PX, render_page
-from visualizer.export.films.film_layout import lay_out_film
+from visualizer.export.films.film_layout import lay_out_animation
 from visualizer.export.formats import FormatKind
 from visualizer.progress import CancelledError
-from visualizer.session.computation_caption import describe_number_origin
+from visualizer.session.computation_caption import describe_value_origin
 from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.theme import LIGHT
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from visualizer.export.export_settings import ExportSettings
     from visualizer.export.figure_settings import FigureSettings
-    from visualizer.export.films.animation_frames import AnimationFrames
+    from visualizer.export.films.animation_frames import AnimationRenderer
     from visualizer.progress import Progress
     from visualizer.session.export_snapshot import ExportSnapshot
     from visualizer.widgets.theme import Theme
@@ -62,7 +62,7 @@ class ExportPreview(Struct, frozen=True, eq=False):
         The text to show instead of an image.
     description : str
         A text that states the size of the figure or file.
-    animation : AnimationFrames or None
+    animation : AnimationRenderer or None
         The animation to which the image belongs.
     small_text : SmallTextWarning or None
         Details of text that is printed too small.
@@ -71,7 +71,7 @@ class ExportPreview(Struct, frozen=True, eq=False):
     image: QImage | None
     text: str
     description: str
-    animation: AnimationFrames | None = None
+    animation: AnimationRenderer | None = None
     frame: int = 0
     small_text: SmallTextWarning | None = None
 
@@ -96,19 +96,25 @@ def render_preview(
     """
     if settings.format.kind is FormatKind.NUMBERS:
         return ExportPreview(
-            None, preview_text(snapshot, settings, progress), describe_file_size(snapshot, settings)
+            None,
+            create_preview_text(snapshot, settings, progress),
+            describe_file_size(snapshot, settings),
         )
     if settings.format.kind is FormatKind.DOCUMENT:
-        lines = describe_number_origin(snapshot.run).replace(" · ", "\n")
+        lines = describe_value_origin(snapshot.run).replace(" · ", "\n")
         return ExportPreview(None, lines, settings.format.words)
     if settings.format.kind is FormatKind.FILM:
-        return paint_film_frame(
-            lay_out_film(snapshot, settings.figure_settings, progress), 0, room, ratio, progress
+        return render_animation_frame(
+            lay_out_animation(snapshot, settings.figure_settings, progress),
+            0,
+            room,
+            ratio,
+            progress,
         )
-    return _preview_figure(snapshot, settings, room, ratio, progress)
+    return _render_figure_preview(snapshot, settings, room, ratio, progress)
 
 
-def _preview_figure(
+def _render_figure_preview(
     snapshot: ExportSnapshot,
     settings: ExportSettings,
     room: QSize,
@@ -117,9 +123,9 @@ def _preview_figure(
 ) -> ExportPreview:
     figure_settings = settings.figure_settings
     if settings.is_cell_image:
-        return _preview_cells(snapshot, figure_settings, room, ratio)
+        return _render_cell_preview(snapshot, figure_settings, room, ratio)
     page = lay_out_page(
-        sketched_figure_content(snapshot, figure_settings, progress), figure_settings
+        create_sketched_figure_content(snapshot, figure_settings, progress), figure_settings
     )
     width, height = page.size.width(), page.size.height()
     scale = min(room.width() * ratio / width, room.height() * ratio / height)
@@ -136,16 +142,16 @@ def _preview_figure(
     note = PREVIEW_NOTE if snapshot.run.trace.is_blockwise else ""
     if "width_mm" not in settings.used_field_names:
         return ExportPreview(image, "", f"Fits the browser window{note}")
-    description = describe_size(width, height, None if is_vector else dpi) + note
+    description = describe_figure_size(width, height, None if is_vector else dpi) + note
     return ExportPreview(
         image, "", description, small_text=find_small_text(page, snapshot, figure_settings)
     )
 
 
-def _preview_cells(
+def _render_cell_preview(
     snapshot: ExportSnapshot, figure_settings: FigureSettings, room: QSize, ratio: float
 ) -> ExportPreview:
-    cells = find_cell_image(snapshot, figure_settings)
+    cells = create_cell_image_source(snapshot, figure_settings)
     available = room * ratio
     image = cells.render_coarse(
         max(8, min(available.width(), available.height(), MAX_PREVIEW_ROWS))
@@ -157,12 +163,12 @@ def _preview_cells(
     return ExportPreview(image, "", f"{cells.size_text}{note}")
 
 
-def paint_film_frame(
-    animation: AnimationFrames, frame: int, room: QSize, ratio: float, progress: Progress
+def render_animation_frame(
+    animation: AnimationRenderer, frame: int, room: QSize, ratio: float, progress: Progress
 ) -> ExportPreview:
     """Paint a frame of an animation as in the file; scale it down if it does not fit."""
     progress(frame, len(animation))
-    image, available = animation.picture(frame), room * ratio
+    image, available = animation.paint_frame(frame), room * ratio
     if image.width() > available.width() or image.height() > available.height():
         aspect, smooth = (
             Qt.AspectRatioMode.KeepAspectRatio,
@@ -186,7 +192,7 @@ class PreviewController(QObject):
         self._cancelled = threading.Event()
         self._request_count = self._answered_count = 0
         self._worker = NewestRequestWorker(self)
-        self._worker.answered.connect(self._deliver_answer)
+        self._worker.answered.connect(self._deliver_preview)
         self._worker.failed.connect(self._deliver_error)
 
     @property
@@ -200,7 +206,7 @@ class PreviewController(QObject):
         self._cancelled = threading.Event()
         self._request_count += 1
         progress = partial(_raise_if_cancelled, self._cancelled)
-        self._worker.ask(partial(_render_request, self._request_count, make, progress))
+        self._worker.submit(partial(_render_request, self._request_count, make, progress))
 
     def cancel_request(self) -> None:
         """Cancel the running request."""
@@ -211,7 +217,7 @@ class PreviewController(QObject):
         self.cancel_request()
         self._worker.abandon()
 
-    def _deliver_answer(self, answer: tuple[int, object]) -> None:
+    def _deliver_preview(self, answer: tuple[int, object]) -> None:
         self._answered_count, preview = answer
         self.rendered.emit(preview)
 
@@ -238,18 +244,18 @@ def _raise_if_cancelled(cancelled: threading.Event, done: int, of: int) -> None:
         raise CancelledError
 
 
-class FilmPreviewPlayer(QObject):
+class AnimationPreviewPlayer(QObject):
     """Requests each frame of an animation when it is due.
 
     If painting is too slow, frames are dropped to keep the playback speed of the file.
     """
 
     frameRequested = Signal(object, int)
-    """Emitted with the `AnimationFrames` and the index of the frame to show."""
+    """Emitted with the `AnimationRenderer` and the index of the frame to show."""
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self.animation: AnimationFrames | None = None
+        self.animation: AnimationRenderer | None = None
         """The animation that is playing or has ended."""
         self._loops = True
         self._ends: list[int] = []
@@ -263,11 +269,11 @@ class FilmPreviewPlayer(QObject):
         """Whether another frame is scheduled."""
         return self._timer.isActive()
 
-    def resume(self, animation: AnimationFrames, loops: bool) -> None:
+    def resume(self, animation: AnimationRenderer, loops: bool) -> None:
         """Continue from the current frame, or start a different animation at its first frame."""
         if animation is not self.animation:
             self.animation, self._loops, self._step = animation, loops, 0
-            self._ends = list(accumulate(animation.film.durations()))
+            self._ends = list(accumulate(animation.film.frame_durations()))
             self._clock.start()
             self._schedule_frame()
         elif not self._timer.isActive():  # if it is active, the current frame was only repainted
@@ -322,7 +328,7 @@ class ExportPreviewWidget(QWidget):
         self.text.hide()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
 
-    def preview_renderer(
+    def create_preview_renderer(
         self, snapshot: ExportSnapshot, settings: ExportSettings
     ) -> Callable[[Progress], ExportPreview]:
         """Return a function that renders a preview at the size of this pane."""
@@ -330,12 +336,12 @@ class ExportPreviewWidget(QWidget):
             render_preview, snapshot, settings, self._available_size, self.devicePixelRatioF()
         )
 
-    def frame_renderer(
-        self, animation: AnimationFrames, frame: int
+    def create_frame_renderer(
+        self, animation: AnimationRenderer, frame: int
     ) -> Callable[[Progress], ExportPreview]:
         """Return a function that paints a frame at the size of this pane."""
         return partial(
-            paint_film_frame, animation, frame, self._available_size, self.devicePixelRatioF()
+            render_animation_frame, animation, frame, self._available_size, self.devicePixelRatioF()
         )
 
     @property

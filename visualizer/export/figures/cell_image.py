@@ -18,10 +18,10 @@ from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureExtent, resolve_figure_view
 from visualizer.export.figures.figure_page import PAPER_THEMES
 from visualizer.heatmap import colour_mapping
-from visualizer.heatmap.board_presenter import draw_panel, partial_progress
+from visualizer.heatmap.board_presenter import draw_exact_panel, partial_progress
 from visualizer.heatmap.panel_presenter import PanelSource
-from visualizer.progress import Progress, no_progress
-from visualizer.session.timeline import Playhead
+from visualizer.progress import Progress, ignore_progress
+from visualizer.session.timeline import PlaybackState
 from visualizer.session.view_options import ColourCurve, ColourLimits
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ COARSE_SIDE_CELLS = 512
 """Cells per side of the coarse image from which the colour limits of a long text are taken."""
 
 
-class CellImage(Struct, frozen=True, eq=False):
+class CellImageSource(Struct, frozen=True, eq=False):
     """A panel to render with one pixel per cell.
 
     Parameters
@@ -76,18 +76,20 @@ class CellImage(Struct, frozen=True, eq=False):
         cell = "one cell" if (down, right) == (1, 1) else f"{down:,} × {right:,} cells"
         return f"{width:,} × {height:,} pixels; each pixel shows {cell}"
 
-    def bands(self, progress: Progress) -> Iterator[np.ndarray]:
-        """Yield the pixels a few rows at a time, uint8 [row, byte]; see `save_image_bands`.
+    def render_bands(self, progress: Progress) -> Iterator[np.ndarray]:
+        """Yield the pixels a few rows at a time, uint8 [row, byte]; see `save_png_bands`.
 
         Raises
         ------
         InputError
             If the colours rank all cells of a panel and the panel has more rows than fit in a band.
         """
-        self._check_colours()
+        self._check_rank_colours()
         height = self.extent.side[0]
         if self._needs_value_range:
-            draw_panel(self._coarse_source(COARSE_SIDE_CELLS), partial_progress(progress, 0, 2))
+            draw_exact_panel(
+                self._coarse_source(COARSE_SIDE_CELLS), partial_progress(progress, 0, 2)
+            )
             progress = partial_progress(progress, 1, 2)
         for top in range(0, height, ROWS_PER_BAND):
             yield self._render_band(
@@ -98,9 +100,9 @@ class CellImage(Struct, frozen=True, eq=False):
         """Return a quick preview with at most ``room`` cells per side."""
         source = self._coarse_source(room)
         source.draw_coarse_rows()
-        heatmap = source.heatmap({})
+        heatmap = source.build_heatmap({})
         indices = colour_mapping.colour_indices(heatmap)
-        return colour_mapping.colour_image(indices, heatmap.colour.map, self.theme)
+        return colour_mapping.create_colour_image(indices, heatmap.colour.map, self.theme)
 
     def _coarse_source(self, room: int) -> PanelSource:
         return self.panel_source(self.resolved.full_extent(self.stage, room))
@@ -121,7 +123,7 @@ class CellImage(Struct, frozen=True, eq=False):
         is_to_one = view.colouring.limits is ColourLimits.UNIT and is_share
         return view.colouring.limits not in {ColourLimits.AUTO, ColourLimits.ROW} and not is_to_one
 
-    def _check_colours(self) -> None:
+    def _check_rank_colours(self) -> None:
         colouring, rows = self.resolved.view.colouring, self.extent.side[0]
         is_ranked = colouring.curve is ColourCurve.RANK
         if is_ranked and colouring.limits is not ColourLimits.ROW and rows > ROWS_PER_BAND:
@@ -136,10 +138,10 @@ class CellImage(Struct, frozen=True, eq=False):
         rows = range(top * block, min((top + ROWS_PER_BAND) * block, count))
         source = self.panel_source(replace(self.extent, rows=rows))
         if source.tensor.is_blockwise:
-            draw_panel(source, progress)
+            draw_exact_panel(source, progress)
         else:
             progress(0, 1)
-        pixels = self._colour_pixels(source.heatmap({}))
+        pixels = self._colour_pixels(source.build_heatmap({}))
         source.discard_values()
         return pixels
 
@@ -151,28 +153,32 @@ class CellImage(Struct, frozen=True, eq=False):
         return pixels.reshape(len(indices), -1)
 
 
-def find_cell_image(snapshot: ExportSnapshot, figure_settings: FigureSettings) -> CellImage:
+def create_cell_image_source(
+    snapshot: ExportSnapshot, figure_settings: FigureSettings
+) -> CellImageSource:
     """Return the panel to render: that of the pinned cell or, without one, of the last weights.
 
     The entire panel is rendered, regardless of the zoom. A window that shows the same run is not
     affected.
     """
-    view = replace(snapshot.view, zoom=None, comparison=None, playhead=Playhead(), guess=None)
+    view = replace(snapshot.view, zoom=None, comparison=None, playhead=PlaybackState(), guess=None)
     snapshot = replace(snapshot.with_separate_tiles(), view=view)
     panel = replace(figure_settings, extent=FigureExtent.PANEL)
     resolved = resolve_figure_view(snapshot, panel)
     stage = resolved.shown_stages[0]
     head_choice = next(resolved.rows_of(stage))
     extent = resolved.full_extent(stage, MAX_SIDE_PX)
-    return CellImage(resolved, stage, head_choice, extent, PAPER_THEMES[figure_settings.paper])
+    return CellImageSource(
+        resolved, stage, head_choice, extent, PAPER_THEMES[figure_settings.paper]
+    )
 
 
-def render_cell_image(cells: CellImage) -> np.ndarray:
+def render_cell_image(cells: CellImageSource) -> np.ndarray:
     """Return the pixels of a panel, uint8 [row, column, 4]: red, green, blue and alpha."""
     width, height = cells.size
     pixels = np.full((height, width, 4), 255, np.uint8)
     top = 0
-    for band in cells.bands(no_progress):
+    for band in cells.render_bands(ignore_progress):
         pixels[top : top + len(band), :, :3] = band.reshape(len(band), width, 3)
         top += len(band)
     return pixels

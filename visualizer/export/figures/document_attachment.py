@@ -60,7 +60,7 @@ def document_to_attach(snapshot: ExportSnapshot, figure_settings: FigureSettings
     document, view = shown or (snapshot.document_with_data, snapshot.view)
     compared_document = view.comparison and view.comparison.document
     documents = (document, compared_document) if compared_document else (document,)
-    size = sum(len(array) for document in documents for array in document.buffers())
+    size = sum(len(array) for document in documents for array in document.data_buffers())
     if size > MAX_ATTACHED_BYTES and figure_settings.has_all_layers:
         sentence = (
             f"The values of all layers take {format_size(size)}, but a figure can "
@@ -71,14 +71,16 @@ def document_to_attach(snapshot: ExportSnapshot, figure_settings: FigureSettings
     return b"" if size > MAX_ATTACHED_BYTES else document_bytes(document, view)
 
 
-def max_layer_bytes(run: Run) -> int:
+def max_embedded_layer_bytes(run: Run) -> int:
     """Return the maximum size of all embedded layers, in bytes, or 0 if there is only one layer."""
     trace = run.trace
-    if trace.has_module or trace.is_blockwise or trace.count("layer") < 2:
+    if trace.has_module or trace.is_blockwise or trace.axis_size("layer") < 2:
         return 0
-    names = [name for name in (trace.attention, *VECTOR_ROLES) if name in trace]
+    names = [name for name in (trace.attention_stage_name, *VECTOR_ROLES) if name in trace]
     numbers = sum(math.prod(trace.shape(name)) for name in names)
-    return numbers * trace.cached_stage(trace.attention).dtype.itemsize * 4 // 3  # as base64
+    return (
+        numbers * trace.cached_stage_tensor(trace.attention_stage_name).dtype.itemsize * 4 // 3
+    )  # as base64
 
 
 def _reduce_to_shown_layer(
@@ -92,10 +94,12 @@ def _reduce_to_shown_layer(
     if trace.has_module or trace.is_blockwise or view.comparison:
         return None
     shown = resolve_figure_view(snapshot, figure_settings)
-    if trace.count("layer") < 2 or shown.view.spread:  # several layers can be shown side by side
+    if (
+        trace.axis_size("layer") < 2 or shown.view.spread
+    ):  # several layers can be shown side by side
         return None
     layer = trace.axis_position("layer", shown.leading)
-    document = snapshot.document.extract_layer(snapshot.run, layer)
+    document = snapshot.document.with_layer_data(snapshot.run, layer)
     if document is None:
         return None
     return document, replace(view, layer=0, colouring=_preserve_colours(shown, view.colouring))
@@ -107,7 +111,7 @@ def _preserve_colours(shown: ResolvedView, options: ColourOptions) -> ColourOpti
         return options
     trace, lens, limits = shown.run.trace, shown.view.lens, []
     for stage in shown.shown_stages:
-        drawn = [(trace, trace.displayed_stage(stage.name, lens))]
+        drawn = [(trace, trace.displayed_tensor(stage.name, lens))]
         colour = choose_colour_scale(drawn, stage, lens, options, [shown.leading])
         limits.append((stage.name, colour.low, colour.high))
     return replace(options, limits=ColourLimits.TYPED, typed=tuple(limits))

@@ -51,14 +51,14 @@ from visualizer.heatmap.flow_cursor_paint import (
     panel_cursor,
     panel_highlights,
 )
-from visualizer.heatmap.flow_motion_paint import flow_motion
-from visualizer.heatmap.flow_placement import place_flow
+from visualizer.heatmap.flow_motion_paint import create_flow_motion
+from visualizer.heatmap.flow_placement import place_flow_panels
 from visualizer.heatmap.flow_timeline_paint import paint_flow_timeline
 from visualizer.heatmap.highlight_paint import paint_highlights
 from visualizer.heatmap.highlights import highlights_before_step
 from visualizer.heatmap.step_motion_paint import target_areas
-from visualizer.progress import Progress, no_progress
-from visualizer.session.computation_caption import describe_number_origin
+from visualizer.progress import Progress, ignore_progress
+from visualizer.session.computation_caption import describe_value_origin
 from visualizer.session.resolved_view import ResolvedView, resolve_view
 from visualizer.widgets.fonts import scaled_font, text_scale
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
@@ -79,7 +79,7 @@ _PAINTED_WITH = (
 )
 
 
-def create_painter_enums() -> None:
+def preload_painter_enums() -> None:
     """Access every painting enum once.
 
     Call this when a module that paints on threads is imported; the import lock prevents races.
@@ -89,7 +89,7 @@ def create_painter_enums() -> None:
             getattr(owner, name, None)
 
 
-create_painter_enums()  # figures are painted on threads
+preload_painter_enums()  # figures are painted on threads
 
 PAPER_THEMES = {FigureTheme.PRINT: PRINT, FigureTheme.LIGHT: LIGHT, FigureTheme.DARK: DARK}
 MIN_WIDTH_PX = 480
@@ -155,42 +155,44 @@ class FigurePage(Struct, frozen=True, eq=False):
     fits: bool
 
 
-def figure_content(snapshot: ExportSnapshot, figure_settings: FigureSettings) -> FigureContent:
+def create_figure_content(
+    snapshot: ExportSnapshot, figure_settings: FigureSettings
+) -> FigureContent:
     """Return the content of a figure, with cells pooled to fit.
 
     For a long text, the panels show only what has been computed so far; see
-    `fully_drawn_figure_content`.
+    `create_exact_figure_content`.
     """
     return _fit_cells(snapshot, figure_settings)[1]
 
 
-def fully_drawn_figure_content(
-    snapshot: ExportSnapshot, figure_settings: FigureSettings, progress: Progress = no_progress
+def create_exact_figure_content(
+    snapshot: ExportSnapshot, figure_settings: FigureSettings, progress: Progress = ignore_progress
 ) -> FigureContent:
-    """Return the content of a figure like `figure_content`, but draw a long text exactly.
+    """Return the content of a figure like `create_figure_content`, but draw a long text exactly.
 
     A window that shows the same run is not affected. Drawing accounts for the first fifth of the
     progress.
     """
     snapshot = snapshot.with_separate_tiles()
     resolved, figure = _fit_cells(snapshot, figure_settings)
-    return _draw_figure(resolved, figure, figure_settings, progress)
+    return _with_exact_panels(resolved, figure, figure_settings, progress)
 
 
-def sketched_figure_content(
-    snapshot: ExportSnapshot, figure_settings: FigureSettings, progress: Progress = no_progress
+def create_sketched_figure_content(
+    snapshot: ExportSnapshot, figure_settings: FigureSettings, progress: Progress = ignore_progress
 ) -> FigureContent:
     """Return the content of a figure, with a quick sketch of each panel for a long text."""
     if not snapshot.run.trace.is_blockwise:
-        return figure_content(snapshot, figure_settings)
+        return create_figure_content(snapshot, figure_settings)
     snapshot = snapshot.with_separate_tiles()
     resolved, figure = _fit_cells(snapshot, figure_settings)
     room = max(PREVIEW_ROWS, SKETCHED_ROWS // max(1, len(figure.board.heatmaps)))
     draw_panel_previews(resolved, room, progress)
-    return _read_content(_choose_colours_again(resolved), figure_settings)
+    return _read_figure_content(_choose_colours_again(resolved), figure_settings)
 
 
-def _draw_figure(
+def _with_exact_panels(
     resolved: ResolvedView,
     figure: FigureContent,
     figure_settings: FigureSettings,
@@ -200,7 +202,7 @@ def _draw_figure(
     if not resolved.run.trace.is_blockwise:
         return figure
     draw_panels(resolved, lambda done, of: progress(done, 5 * of))
-    return _read_content(_choose_colours_again(resolved), figure_settings)
+    return _read_figure_content(_choose_colours_again(resolved), figure_settings)
 
 
 def _fit_cells(
@@ -209,38 +211,38 @@ def _fit_cells(
     """Choose how many cells fit in a figure and read its content with that number."""
     resolved = resolve_figure_view(snapshot, figure_settings)
     width = figure_settings.width / figure_settings.scale
-    height = _layout_height(figure_settings) / figure_settings.scale
-    figure = _read_content(resolved, figure_settings)
+    height = _target_panel_height(figure_settings) / figure_settings.scale
+    figure = _read_figure_content(resolved, figure_settings)
     max_side = int((MAX_CELLS / max(1, len(figure.board.heatmaps))) ** 0.5)
     layout = _lay_out_panels(figure, figure_settings, width, height)
     room = max(8, min(layout.room, max_side))
     if room != resolved.view.room:
-        resolved = _with_room(resolved, room)
-        figure = _read_content(resolved, figure_settings)
+        resolved = _with_max_cells(resolved, room)
+        figure = _read_figure_content(resolved, figure_settings)
     page = lay_out_page(figure, figure_settings)
     if page.scale < figure_settings.scale and any(
         heatmap.is_pooled for heatmap in figure.board.heatmaps
     ):
         sides = (max(slot.cells.width(), slot.cells.height()) for slot in page.layout.slots)
         room = int(max(sides) * page.scale * figure_settings.dpi / PIXELS_PER_INCH) // 8 * 8
-        resolved = _with_room(resolved, max(8, room))
-        figure = _read_content(resolved, figure_settings)
+        resolved = _with_max_cells(resolved, max(8, room))
+        figure = _read_figure_content(resolved, figure_settings)
     return resolved, figure
 
 
-def pooled_figure_content(
+def create_pooled_figure_content(
     snapshot: ExportSnapshot,
     figure_settings: FigureSettings,
     most: Callable[[int], int],
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> FigureContent:
     """Return the exact content of a figure, pooled to at most `most(panels)` cells per side."""
     resolved = resolve_figure_view(snapshot.with_separate_tiles(), figure_settings)
-    panels = len(_read_content(resolved, figure_settings).board.heatmaps)
+    panels = len(_read_figure_content(resolved, figure_settings).board.heatmaps)
     times = 2 if snapshot.run.trace.spec.dtype is Dtype.FLOAT64 else 1
-    resolved = _with_room(resolved, most(times * panels))
-    return _draw_figure(
-        resolved, _read_content(resolved, figure_settings), figure_settings, progress
+    resolved = _with_max_cells(resolved, most(times * panels))
+    return _with_exact_panels(
+        resolved, _read_figure_content(resolved, figure_settings), figure_settings, progress
     )
 
 
@@ -263,14 +265,14 @@ def fit_flow_to_height(
     """
     resolved = resolve_figure_view(snapshot, figure_settings)
     width = figure_settings.width / figure_settings.scale
-    figure = _read_content(resolved, figure_settings)
-    layout = place_flow(
+    figure = _read_figure_content(resolved, figure_settings)
+    layout = place_flow_panels(
         figure.board, width, board_height(figure), figure_settings.pixel_ratio, is_page=True
     )
     if layout.room == resolved.view.room:
         return layout.room, figure, layout
-    figure = _read_content(_with_room(resolved, layout.room), figure_settings)
-    fitted = place_flow(
+    figure = _read_figure_content(_with_max_cells(resolved, layout.room), figure_settings)
+    fitted = place_flow_panels(
         figure.board, width, board_height(figure), figure_settings.pixel_ratio, is_page=True
     )
     return layout.room, figure, fitted
@@ -278,19 +280,19 @@ def fit_flow_to_height(
 
 def _choose_colours_again(resolved: ResolvedView) -> ResolvedView:
     """Resolve the view again, because its colours were chosen before its panels were drawn."""
-    return _with_room(resolved, resolved.view.room)
+    return _with_max_cells(resolved, resolved.view.room)
 
 
-def _with_room(resolved: ResolvedView, room: int) -> ResolvedView:
+def _with_max_cells(resolved: ResolvedView, room: int) -> ResolvedView:
     """Resolve the view again, with at most the given number of cells per side of a panel."""
     view = replace(resolved.view, room=room)
     return resolve_view(resolved.document, view, resolved.run, resolved.computed)
 
 
-def _read_content(resolved: ResolvedView, figure_settings: FigureSettings) -> FigureContent:
+def _read_figure_content(resolved: ResolvedView, figure_settings: FigureSettings) -> FigureContent:
     picture, comparison = present_board_contents(resolved), describe_comparison(resolved)
     parts = (
-        [describe_number_origin(resolved.run), _describe_position(resolved), comparison]
+        [describe_value_origin(resolved.run), _describe_layer_and_text(resolved), comparison]
         if figure_settings.has_caption
         else []
     )
@@ -299,17 +301,17 @@ def _read_content(resolved: ResolvedView, figure_settings: FigureSettings) -> Fi
     return FigureContent(board, picture.cursor, picture.highlights, figure_settings.title, caption)
 
 
-def _describe_position(resolved: ResolvedView) -> str:
+def _describe_layer_and_text(resolved: ResolvedView) -> str:
     """Name the displayed text or layer if the run has several."""
     return "" if resolved.is_spread else resolved.leading_description
 
 
 def lay_out_exact_page(
-    snapshot: ExportSnapshot, figure_settings: FigureSettings, progress: Progress = no_progress
+    snapshot: ExportSnapshot, figure_settings: FigureSettings, progress: Progress = ignore_progress
 ) -> FigurePage:
-    """Lay out the page of an exactly drawn figure; see `fully_drawn_figure_content`."""
+    """Lay out the page of an exactly drawn figure; see `create_exact_figure_content`."""
     return lay_out_page(
-        fully_drawn_figure_content(snapshot, figure_settings, progress), figure_settings
+        create_exact_figure_content(snapshot, figure_settings, progress), figure_settings
     )
 
 
@@ -341,7 +343,7 @@ def _place_figure(
 ) -> FigurePage:
     """Lay out a figure at the given text scale."""
     scale = figure_settings.scale * factor
-    width, high = figure_settings.width / scale, _layout_height(figure_settings) / scale
+    width, high = figure_settings.width / scale, _target_panel_height(figure_settings) / scale
     text = text_height(figure.title, 20, width) + text_height(figure.caption, 12, width)
     layout = _lay_out_panels(figure, figure_settings, width, high - text, factor)
     block = max(layout.width, min(width, MIN_WIDTH_PX))  # a caption needs a minimum width
@@ -377,11 +379,13 @@ def _lay_out_panels(
     """
     ratio, is_free = figure_settings.pixel_ratio * size, not figure_settings.height
     if figure.board.flow:
-        return place_flow(figure.board, width, height, ratio, is_page=True, is_height_free=is_free)
+        return place_flow_panels(
+            figure.board, width, height, ratio, is_page=True, is_height_free=is_free
+        )
     return lay_out_board(figure.board, width, height, ratio, is_height_free=is_free)
 
 
-def _layout_height(figure_settings: FigureSettings) -> float:
+def _target_panel_height(figure_settings: FigureSettings) -> float:
     """Return the target height of the panels; if the height is not fixed, they may exceed it."""
     return figure_settings.height or figure_settings.width * SHEET_ASPECT_RATIO
 
@@ -404,7 +408,7 @@ def _text_font(size: int) -> QFont:
 def paint_page(
     painter: QPainter,
     page: FigurePage,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
     *,
     is_result_hidden: bool = False,
 ) -> None:
@@ -428,7 +432,7 @@ def paint_page(
         painter.translate(page.panels.topLeft())
         flow = page.layout.flow
         if flow:
-            flow_paint.paint_board(painter, flow, theme)
+            flow_paint.paint_flow_board(painter, flow, theme)
             shown = (
                 highlights_before_step(figure.highlights) if is_result_hidden else figure.highlights
             )
@@ -436,10 +440,10 @@ def paint_page(
             paint_flow_timeline(painter, flow, figure.highlights, theme)
         for done, slot in enumerate(page.layout.slots):
             progress(done, len(page.layout.slots))
-            panel_paint.paint_slot(painter, slot, theme)
+            panel_paint.paint_panel(painter, slot, theme)
             if figure.board.is_current(slot.heatmap):
                 marks = panel_highlights(flow, figure.highlights)
-                if flow and flow.earlier and flow.has_earlier(slot):
+                if flow and flow.earlier and flow.has_earlier_state(slot):
                     earlier = partial(panel_paint.paint_values, painter, flow.earlier, theme)
                     marks = flow_paint.paint_earlier_state(painter, slot, marks, earlier)
                 paint_highlights(painter, slot, marks, theme)
@@ -472,11 +476,11 @@ class FlowBoardImages(Struct, frozen=True, eq=False):
     def __call__(self, area: QRectF, *, is_earlier: bool = False) -> QImage:
         """Return an image of an area of the board."""
         if is_earlier not in self.drawn:
-            self.drawn[is_earlier] = self._draw(is_earlier)
+            self.drawn[is_earlier] = self._draw_board_image(is_earlier)
         whole, scale = self.drawn[is_earlier], self.page.scale * self.ratio
         return whole.copy(QRectF(area.topLeft() * scale, area.size() * scale).toAlignedRect())
 
-    def _draw(self, is_earlier: bool) -> QImage:
+    def _draw_board_image(self, is_earlier: bool) -> QImage:
         page, scale = self.page, self.page.scale * self.ratio
         flow = page.layout.flow
         assert flow is not None
@@ -487,22 +491,22 @@ class FlowBoardImages(Struct, frozen=True, eq=False):
         image.fill(QColor(page.theme.paper))
         painter = QPainter(image)
         painter.scale(scale, scale)
-        flow_paint.paint_board(painter, flow, page.theme)
+        flow_paint.paint_flow_board(painter, flow, page.theme)
         for slot in page.layout.slots:
-            shown = flow.earlier if is_earlier and flow.has_earlier(slot) else None
-            panel_paint.paint_slot(painter, shown or slot, page.theme)
+            shown = flow.earlier if is_earlier and flow.has_earlier_state(slot) else None
+            panel_paint.paint_panel(painter, shown or slot, page.theme)
         painter.end()
         return image
 
 
-def step_motion(page: FigurePage, ratio: float) -> FlowMotion | None:
+def create_step_motion(page: FigurePage, ratio: float) -> FlowMotion | None:
     """Return the motion of the playback step on a page, or None if the step has none."""
     flow = page.layout.flow
     if flow is None or page.figure.highlights.step is None:
         return None
     seen = QRectF(QPointF(0, 0), page.panels.size())
     pictures = FlowBoardImages(page, ratio)
-    return flow_motion(flow, page.figure.highlights, page.theme, seen, pictures)
+    return create_flow_motion(flow, page.figure.highlights, page.theme, seen, pictures)
 
 
 def paint_motion(painter: QPainter, page: FigurePage, motion: FlowMotion, share: float) -> None:

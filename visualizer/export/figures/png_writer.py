@@ -16,14 +16,14 @@ from PySide6.QtGui import QImage
 
 from visualizer.documents.embedded_document import PNG_KEYWORD, encode_png_text
 from visualizer.export.figure_settings import MM_PER_INCH
-from visualizer.export.figures.cell_image import find_cell_image
+from visualizer.export.figures.cell_image import create_cell_image_source
 from visualizer.export.figures.document_attachment import attach_to_png, document_to_attach
 from visualizer.export.figures.rasterization import render_page
 from visualizer.features.layer_overview.paint import paint_overview, uniform_cell_spacing
-from visualizer.features.layer_overview.presenter import present_overview
-from visualizer.progress import Progress, no_progress, scale_progress
+from visualizer.features.layer_overview.presenter import present_overview_of_runs
+from visualizer.progress import Progress, ignore_progress, scale_progress
 from visualizer.runtime import run_in_thread
-from visualizer.session.computation_caption import describe_number_origin
+from visualizer.session.computation_caption import describe_value_origin
 from visualizer.widgets.theme import PRINT
 
 if TYPE_CHECKING:
@@ -65,22 +65,22 @@ def write_png(
     """
     image = render_page(page, figure_settings.dpi, scale_progress(progress, 20, 60))
     attach_to_png(image, document_to_attach(snapshot, figure_settings))
-    save_image(image, file, scale_progress(progress, 60, 100))
+    save_png_image(image, file, scale_progress(progress, 60, 100))
 
 
 def write_cell_image(
     snapshot: ExportSnapshot, figure_settings: FigureSettings, file: BinaryIO, progress: Progress
 ) -> None:
     """Write a PNG with one pixel per cell of a panel."""
-    cells = find_cell_image(snapshot, figure_settings)
+    cells = create_cell_image_source(snapshot, figure_settings)
     dots = round(figure_settings.dpi / MM_PER_INCH * 1000)
-    texts = {"Title": cells.stage.title, "Description": describe_number_origin(snapshot.run)}
+    texts = {"Title": cells.stage.title, "Description": describe_value_origin(snapshot.run)}
     if document := document_to_attach(snapshot, figure_settings):
         texts[PNG_KEYWORD] = encode_png_text(document)
-    save_image_bands(cells.bands(progress), cells.size, file, (dots, dots), texts)
+    save_png_bands(cells.render_bands(progress), cells.size, file, (dots, dots), texts)
 
 
-def save_image(image: QImage, file: BinaryIO, progress: Progress = no_progress) -> None:
+def save_png_image(image: QImage, file: BinaryIO, progress: Progress = ignore_progress) -> None:
     """Write an image as PNG to an open file, with its text chunks and physical size.
 
     For areas of one colour, unfiltered rows (filter 0) give smaller files than the predictive
@@ -91,17 +91,17 @@ def save_image(image: QImage, file: BinaryIO, progress: Progress = no_progress) 
     texts = {key: image.text(key) for key in image.textKeys()}
     dots = image.dotsPerMeterX(), image.dotsPerMeterY()
     size = image.width(), image.height()
-    save_image_bands(_iterate_bands(image, progress), size, file, dots, texts)
+    save_png_bands(_iterate_bands(image, progress), size, file, dots, texts)
 
 
-def save_image_bands(
+def save_png_bands(
     bands: Iterable[np.ndarray],
     size: tuple[int, int],
     file: BinaryIO,
     dots: tuple[int, int],
     texts: Mapping[str, str],
 ) -> None:
-    """Write an image as PNG from an iterable of bands of rows; see `save_image`.
+    """Write an image as PNG from an iterable of bands of rows; see `save_png_image`.
 
     Parameters
     ----------
@@ -119,13 +119,13 @@ def save_image_bands(
     _write_chunk(file, b"IHDR", struct.pack(">IIBBBBB", *size, 8, 2, 0, 0, 0))
     _write_chunk(file, b"pHYs", struct.pack(">IIB", *dots, 1))
     for key, text in texts.items():
-        _write_chunk(file, b"iTXt", key.encode("latin-1") + _text_chunk_data(_encode_text(text)))
+        _write_chunk(file, b"iTXt", key.encode("latin-1") + _text_chunk_data(_encode_utf8(text)))
     run_in_thread(lambda: _write_rows(bands, size, file))
     _write_chunk(file, b"IEND", b"")
 
 
 def _iterate_bands(image: QImage, progress: Progress) -> Iterator[np.ndarray]:
-    """Yield the rows of an image in bands; see `save_image_bands`."""
+    """Yield the rows of an image in bands; see `save_png_bands`."""
     for top in range(0, image.height(), ROWS_PER_BAND):
         progress(top, image.height())
         height = min(ROWS_PER_BAND, image.height() - top)
@@ -142,7 +142,7 @@ def _text_chunk_data(text: bytes) -> bytes:
     return b"\0\1\0\0\0" + zlib.compress(text)
 
 
-def _encode_text(text: str) -> bytes:
+def _encode_utf8(text: str) -> bytes:
     return text.encode("utf-8", "replace")
 
 
@@ -215,14 +215,14 @@ def render_overview_png(
     InputError
         With field ``layer`` if the layers have different numbers of heads.
     """
-    panel = present_overview(runs, order)
+    panel = present_overview_of_runs(runs, order)
     run = runs[0][0]
     tokens = run.texts[0]
     separator = "" if any(token.startswith(" ") for token in tokens) else " "
-    description = f"{run.source}: “{separator.join(tokens).strip()}”"
+    description = f"{run.source_display_name}: “{separator.join(tokens).strip()}”"
     title = description if len(description) <= 80 else f"{description[:78]}…”"
     file = io.BytesIO()
     assert panel.weights is not None
     spacing = uniform_cell_spacing(max(panel.weights.shape[-2:]), side)
-    save_image(paint_overview(panel, title, spacing, PRINT), file)
+    save_png_image(paint_overview(panel, title, spacing, PRINT), file)
     return file.getvalue()

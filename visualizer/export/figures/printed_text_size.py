@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import MAX_POINTS, MAX_SIDE_MM, MIN_POINTS, PIXELS_PER_INCH
-from visualizer.export.figures.figure_page import figure_content, fits_at_scale, lay_out_page
-from visualizer.heatmap.panel_margins_paint import LABEL, label_size
+from visualizer.export.figures.figure_page import create_figure_content, fits_at_scale, lay_out_page
+from visualizer.heatmap.panel_margins_paint import LABEL, label_font_size
 from visualizer.widgets.fonts import text_scale
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class SmallTextWarning(Struct, frozen=True):
         return f"The smallest text would be {size:g} pt{end}."
 
     @property
-    def sentence(self) -> str:
+    def advice_message(self) -> str:
         """The size of the smallest text and a suggested change, for messages without a button."""
         width, points = self.changes.get("width_mm"), self.changes.get("points")
         if width is not None:
@@ -77,34 +77,36 @@ def check_text_size(
     """
     small = find_small_text(page, snapshot, figure_settings)
     if small and small.is_too_small:
-        raise InputError("size", small.sentence)
-    return small.sentence if small else ""
+        raise InputError("size", small.advice_message)
+    return small.advice_message if small else ""
 
 
 def find_small_text(
     page: FigurePage, snapshot: ExportSnapshot, figure_settings: FigureSettings
 ) -> SmallTextWarning | None:
     """Return a warning if text on a page is small, or None if all text is readable."""
-    points = _smallest_points(page)
+    points = _smallest_text_points(page)
     if points >= MIN_READABLE_POINTS:
         return None
-    return SmallTextWarning(points, _find_changes(page, points, snapshot, figure_settings))
+    return SmallTextWarning(
+        points, _find_enlarging_changes(page, points, snapshot, figure_settings)
+    )
 
 
-def _smallest_points(page: FigurePage) -> float:
-    return _smallest_px(page) * page.scale * _POINTS_PER_INCH / PIXELS_PER_INCH
+def _smallest_text_points(page: FigurePage) -> float:
+    return _smallest_text_px(page) * page.scale * _POINTS_PER_INCH / PIXELS_PER_INCH
 
 
-def _unscaled_points(page: FigurePage, figure_settings: FigureSettings) -> float:
+def _unscaled_text_points(page: FigurePage, figure_settings: FigureSettings) -> float:
     """Return the size that the smallest text would have if nothing were scaled down, in points."""
-    return _smallest_px(page) * figure_settings.scale * _POINTS_PER_INCH / PIXELS_PER_INCH
+    return _smallest_text_px(page) * figure_settings.scale * _POINTS_PER_INCH / PIXELS_PER_INCH
 
 
-def _smallest_px(page: FigurePage) -> float:
+def _smallest_text_px(page: FigurePage) -> float:
     slots = page.layout.slots
     numbers = [slot.numbers.pixel_size for slot in slots if slot.numbers]
     labels = [
-        label_size(axis, cell) * text_scale()
+        label_font_size(axis, cell) * text_scale()
         for slot in slots
         for axis, cell in (
             (slot.heatmap.rows, slot.cell_height),
@@ -114,19 +116,21 @@ def _smallest_px(page: FigurePage) -> float:
     return min(LABEL * text_scale(), *labels, *numbers)
 
 
-def _find_changes(
+def _find_enlarging_changes(
     page: FigurePage, points: float, snapshot: ExportSnapshot, figure_settings: FigureSettings
 ) -> dict[str, Any]:
     """Find the first change that makes the smallest text readable."""
     for changes in _candidate_changes(page, MIN_READABLE_POINTS / points, figure_settings):
         changed = replace(figure_settings, **changes)
         if not fits_at_scale(
-            page.figure, changed, min(1.0, MIN_READABLE_POINTS / _unscaled_points(page, changed))
+            page.figure,
+            changed,
+            min(1.0, MIN_READABLE_POINTS / _unscaled_text_points(page, changed)),
         ):
             continue
         # The content may be pooled to fit the new size, so lay it out again.
         if (
-            _smallest_points(lay_out_page(figure_content(snapshot, changed), changed))
+            _smallest_text_points(lay_out_page(create_figure_content(snapshot, changed), changed))
             >= MIN_READABLE_POINTS
         ):
             return changes

@@ -9,9 +9,9 @@ from PySide6.QtGui import QImage, QPainter
 
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import MM_PER_INCH, PIXELS_PER_INCH, FigureExtent
-from visualizer.export.figures.cell_image import find_cell_image, render_cell_image
+from visualizer.export.figures.cell_image import create_cell_image_source, render_cell_image
 from visualizer.export.figures.figure_page import lay_out_exact_page, paint_page
-from visualizer.progress import Progress, no_progress
+from visualizer.progress import Progress, ignore_progress
 
 if TYPE_CHECKING:
     from visualizer.export.figure_settings import FigureSettings
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 MAX_SIDE_PX = 30_000
 
 
-def render_pixels(snapshot: ExportSnapshot, figure_settings: FigureSettings) -> np.ndarray:
+def render_figure_pixels(snapshot: ExportSnapshot, figure_settings: FigureSettings) -> np.ndarray:
     """Paint a figure as an array, uint8 [row, column, 4]: red, green, blue and alpha."""
     if figure_settings.extent is FigureExtent.CELLS:
-        return render_cell_image(find_cell_image(snapshot, figure_settings))
+        return render_cell_image(create_cell_image_source(snapshot, figure_settings))
     image = render_page(lay_out_exact_page(snapshot, figure_settings), figure_settings.dpi)
     image = image.convertToFormat(QImage.Format.Format_RGBA8888)
     return np.array(image.constBits()).reshape(image.height(), image.width(), 4)
 
 
-def render_page(page: FigurePage, dpi: float, progress: Progress = no_progress) -> QImage:
+def render_page(page: FigurePage, dpi: float, progress: Progress = ignore_progress) -> QImage:
     """Paint a page; reduce the resolution if a side would exceed `MAX_SIDE_PX`.
 
     Raises

@@ -20,7 +20,7 @@ from visualizer.export.figures.document_attachment import (
 )
 from visualizer.export.figures.figure_page import lay_out_exact_page, paint_page
 from visualizer.export.figures.rasterization import render_page
-from visualizer.progress import Progress, no_progress, scale_progress
+from visualizer.progress import Progress, ignore_progress, scale_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,15 +70,15 @@ def write_pdf(
     file.write(pdf)
 
 
-def draw_svg(page: FigurePage, progress: Progress = no_progress) -> bytes:
+def draw_svg(page: FigurePage, progress: Progress = ignore_progress) -> bytes:
     """Draw a page as SVG."""
     figure = page.figure
     paint = partial(paint_page, page=page, progress=progress)
     size = page.size.width(), page.size.height()
-    return draw_vector_picture(*size, paint, figure.name, figure.caption)
+    return draw_svg_picture(*size, paint, figure.name, figure.caption)
 
 
-def draw_vector_picture(
+def draw_svg_picture(
     width: float,
     height: float,
     paint: Callable[[QPainter], object],
@@ -109,7 +109,7 @@ def _fix_qt_svg(drawn: bytes, size: QSizeF) -> bytes:
     return text.encode("utf-8").replace(b"<defs>", _STYLE + b"\n<defs>", 1)
 
 
-def draw_pdf(page: FigurePage, data: bytes, progress: Progress = no_progress) -> bytes:
+def draw_pdf(page: FigurePage, data: bytes, progress: Progress = ignore_progress) -> bytes:
     """Draw a page as PDF and attach a document.
 
     Raises
@@ -166,7 +166,7 @@ class ClipboardFigure(Struct, frozen=True, eq=False):
     image: QImage
     svg: bytes
 
-    def mime(self) -> QMimeData:
+    def to_mime_data(self) -> QMimeData:
         data = QMimeData()
         data.setImageData(self.image)
         data.setData(SVG_MIME, QByteArray(self.svg))

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct, to_builtins
 
-from visualizer.export.figures.svg_pdf_writer import draw_vector_picture
+from visualizer.export.figures.svg_pdf_writer import draw_svg_picture
 from visualizer.heatmap import flow_paint
-from visualizer.heatmap.flow_placement import place_flow
+from visualizer.heatmap.flow_placement import place_flow_panels
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QPainter
@@ -56,11 +56,11 @@ class PanelComputation(Struct, frozen=True, rename="camel"):
     bias: list[float] | None = None
 
 
-class WebpageFlow:
+class WebpageFlowBoard:
     """The flow board of a page."""
 
     def __init__(self, board: Board) -> None:
-        layout: BoardLayout = place_flow(
+        layout: BoardLayout = place_flow_panels(
             board, WIDTH_PX, MAX_HEIGHT_PX, 1, is_page=True, is_height_free=True
         )
         assert layout.flow is not None
@@ -75,7 +75,7 @@ class WebpageFlow:
         """The panels of the page: the columns, the panels above them, and the heads' thumbnails."""
         return [slot.heatmap for slot in self._slots]
 
-    def describe(self) -> dict[str, object]:
+    def describe_layout(self) -> dict[str, object]:
         """Describe the layout and the calculations, without images and cells."""
         return {
             "width": self._size[0],
@@ -84,11 +84,11 @@ class WebpageFlow:
                 [slot.cells.left(), slot.cells.top(), slot.cells.width(), slot.cells.height()]
                 for slot in self._slots
             ],
-            "columns": [to_builtins(column) for column in self._columns()],
+            "columns": [to_builtins(column) for column in self._panel_computations()],
             "thumbnails": len(self.placement.thumbnails),
         }
 
-    def picture(self, theme: Theme) -> bytes:
+    def draw_decorations(self, theme: Theme) -> bytes:
         """Draw the headings, the legend and the lines around the cells as SVG."""
 
         def paint(painter: QPainter) -> None:
@@ -97,9 +97,9 @@ class WebpageFlow:
             flow_paint.paint_headings(painter, flow, range(len(flow.panels.columns)), theme)
             flow_paint.paint_legend(painter, flow, theme)
 
-        return draw_vector_picture(*self._size, paint)
+        return draw_svg_picture(*self._size, paint)
 
-    def _columns(self) -> list[PanelComputation]:
+    def _panel_computations(self) -> list[PanelComputation]:
         index = {id(heatmap): at for at, heatmap in enumerate(self.panels)}
         flow, found = self.placement, []
         columns = flow.panels.columns

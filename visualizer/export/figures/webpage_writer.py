@@ -23,16 +23,16 @@ from msgspec.structs import asdict
 
 from visualizer.documents.embedded_document import encode_html_script
 from visualizer.errors import InputError
-from visualizer.export.figures.webpage_flow import WebpageFlow
+from visualizer.export.figures.webpage_flow import WebpageFlowBoard
 from visualizer.format import format_number
 from visualizer.heatmap import colour_mapping
 from visualizer.heatmap.board import POOLING_PREFIX
 from visualizer.heatmap.panel_colour_scale import out_of_range_masks
-from visualizer.heatmap.panel_margins import format_limits
-from visualizer.progress import Progress, ProgressCounter, no_progress
+from visualizer.heatmap.panel_margins import format_colour_bar_texts
+from visualizer.progress import Progress, ProgressCounter, ignore_progress
 from visualizer.resources import resource_path
-from visualizer.session.cell_address import ComparedSide
-from visualizer.session.zoom_ranges import row_role
+from visualizer.session.cell_address import ComparisonSide
+from visualizer.session.zoom_ranges import row_token_role
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def write_webpage(
     theme: Theme | None,
     file: BinaryIO,
     document: bytes = b"",
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
 ) -> None:
     """Write a board as an HTML page.
 
@@ -77,7 +77,7 @@ def write_webpage(
     InputError
         If there are more cells than a browser can handle; see `max_cells_per_side`.
     """
-    flow = WebpageFlow(board) if board.flow else None
+    flow = WebpageFlowBoard(board) if board.flow else None
     panels = flow.panels if flow else board.heatmaps
     _check_size(panels)
     before, after = (
@@ -98,7 +98,7 @@ def write_webpage(
         assert flow is not None
         element = _script_element(
             "application/octet-stream",
-            _compress_to_base64(flow.picture(scheme)),
+            _compress_to_base64(flow.draw_decorations(scheme)),
             "id",
             f"flow-{name}",
         )
@@ -156,7 +156,7 @@ def _themes(theme: Theme | None) -> dict[str, Theme]:
 
 
 def _board_to_json(
-    board: Board, flow: WebpageFlow | None, title: str, caption: str, theme: Theme | None
+    board: Board, flow: WebpageFlowBoard | None, title: str, caption: str, theme: Theme | None
 ) -> str:
     """Describe everything except the cells as JSON without characters that HTML interprets."""
     labels: dict[tuple[str, ...], int] = {}
@@ -173,7 +173,7 @@ def _board_to_json(
                    for name, scheme in themes.items()},
         "columns": [[_describe_panel(one, labels) | {"isLabelled": False}] for one in panels]
                    if flow else _describe_columns(board, labels),
-        "flow": flow.describe() if flow else None,
+        "flow": flow.describe_layout() if flow else None,
         "labels": list(labels),
     }  # fmt: skip
     text = json.dumps(description, allow_nan=False, separators=(",", ":"))
@@ -183,7 +183,7 @@ def _board_to_json(
 def _colour_table(map_: str, theme: Theme) -> list[str]:
     """Return the colours of a map in hexadecimal, and whether each of them requires dark text."""
     words = colour_mapping.colour_table(map_, theme) & 0xFFFFFF
-    light = colour_mapping.needs_dark_text(map_, theme).astype(int)
+    light = colour_mapping.dark_text_mask(map_, theme).astype(int)
     return ["".join(f"{word:06x}" for word in words.tolist()), "".join(map(str, light.tolist()))]
 
 
@@ -232,18 +232,18 @@ def _describe_panel(heatmap: Heatmap, labels: dict[tuple[str, ...], int]) -> dic
         "head": heatmap.head,
         "leading": " ".join(map(str, heatmap.leading)),
         "unit": heatmap.unit,
-        "role": row_role(heatmap.stage),
+        "role": row_token_role(heatmap.stage),
         "rows": _describe_axis(heatmap.rows, labels),
         "columns": _describe_axis(heatmap.columns, labels),
         "shape": heatmap.values.shape,
         "bytes": _panel_values(heatmap).itemsize,
         "map": heatmap.colour.map,
         "isSigned": heatmap.colour.is_signed,
-        "ends": format_limits(heatmap),
+        "ends": format_colour_bar_texts(heatmap),
         "notes": heatmap.notes,
         "pooled": pooling_notes[0] if pooling_notes else "",
         "sums": sums,
-        "isChange": heatmap.part is ComparedSide.CHANGE,
+        "isChange": heatmap.part is ComparisonSide.CHANGE,
         "isCoarse": heatmap.colour.high >= MAX_EXACT_DIFFERENCE,
         "isAlone": heatmap.is_unlinked,
     }
@@ -284,7 +284,10 @@ def _panel_values(heatmap: Heatmap) -> np.ndarray:
 
 def _mark_flags(heatmap: Heatmap) -> np.ndarray:
     """Return the marks of each cell as bit flags, uint8 [row, column]."""
-    below, above = out_of_range_masks(heatmap.values, heatmap.marks, heatmap.colour) or (None, None)
+    below, above = out_of_range_masks(heatmap.values, heatmap.cell_masks, heatmap.colour) or (
+        None,
+        None,
+    )
     marks = np.zeros(heatmap.values.shape, dtype=np.uint8)
     for bit, cells in (
         (FORBIDDEN, heatmap.forbidden),

@@ -12,25 +12,25 @@ from PySide6.QtGui import QPainter, QTextDocument
 from shiboken6 import Shiboken
 
 from visualizer.export.figures.figure_page import (
+    create_step_motion,
     paint_motion,
     paint_page,
     paint_text,
-    step_motion,
 )
 from visualizer.export.figures.rasterization import create_image, image_pixels
 from visualizer.features.playback.presenter import (
-    PlaybackPanel,
+    PlaybackBarContents,
     equation_to_html,
     present_playback,
 )
 from visualizer.heatmap.board_arrangement import EDGE
 from visualizer.heatmap.board_presenter import BoardContents, present_board
 from visualizer.heatmap.cell_cursor import present_cursor
-from visualizer.heatmap.flow_placement import place_flow
+from visualizer.heatmap.flow_placement import place_flow_panels
 from visualizer.heatmap.highlights import present_highlights
 from visualizer.session.resolved_view import resolve_view
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
-from visualizer.widgets.labels import FONT_SIZES_PX, largest_fitting_size
+from visualizer.widgets.labels import FONT_SIZES_PX, largest_fitting_font_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QImage
 
     from visualizer.export.figures.figure_page import FigurePage
-    from visualizer.export.film_plan import FilmPlan
+    from visualizer.export.film_plan import AnimationPlan
     from visualizer.heatmap.flow_motion_paint import FlowMotion
     from visualizer.session.export_snapshot import ExportSnapshot
     from visualizer.session.timeline import PlaybackPosition
@@ -68,7 +68,7 @@ class FrameMargins(Struct, frozen=True, eq=False):
     caption_at: QRectF
     scale: float
 
-    def paint(self, painter: QPainter, bar: PlaybackPanel, theme: Theme) -> None:
+    def paint(self, painter: QPainter, bar: PlaybackBarContents, theme: Theme) -> None:
         painter.scale(self.scale, self.scale)
         paint_text(painter, self.title_at.adjusted(0, EDGE / 2, 0, 0), self.title, 20, theme.ink)
         paint_text(painter, self.caption_at, self.caption, 12, theme.quiet)
@@ -101,7 +101,7 @@ class PaintedStep(Struct, frozen=True, eq=False):
     before: QImage | None = None
 
 
-class AnimationFrames(Struct, frozen=True, eq=False):
+class AnimationRenderer(Struct, frozen=True, eq=False):
     """An animation with its layout; its frames can be painted in any order.
 
     Parameters
@@ -119,7 +119,7 @@ class AnimationFrames(Struct, frozen=True, eq=False):
     """
 
     snapshot: ExportSnapshot
-    film: FilmPlan
+    film: AnimationPlan
     first: FigurePage
     margins: FrameMargins
     size: tuple[int, int]
@@ -129,23 +129,25 @@ class AnimationFrames(Struct, frozen=True, eq=False):
     def __len__(self) -> int:
         return len(self.film)
 
-    def durations(self, unit_ms: int) -> tuple[int, ...]:
+    def frame_durations(self, unit_ms: int) -> tuple[int, ...]:
         """Return the duration of each frame in units of `unit_ms`."""
-        return self.film.durations(unit_ms)
+        return self.film.frame_durations(unit_ms)
 
-    def samples(self) -> Iterable[int]:
+    def sample_frames(self) -> Iterable[int]:
         """Return the last frame of each stage, which contains all of its colours."""
-        return {self.film.place(at).stage: at for at in range(len(self))}.values()
+        return {self.film.position_of_frame(at).stage: at for at in range(len(self))}.values()
 
-    def view(self, frame: int) -> View:
+    def view_at_frame(self, frame: int) -> View:
         view = self.snapshot.view
-        return replace(view, playhead=replace(view.playhead, place=self.film.place(frame)))
+        return replace(
+            view, playhead=replace(view.playhead, place=self.film.position_of_frame(frame))
+        )
 
-    def page(self, frame: int) -> tuple[FigurePage, PlaybackPanel]:
+    def lay_out_frame(self, frame: int) -> tuple[FigurePage, PlaybackBarContents]:
         """Return the page and the playback bar of a frame."""
         snapshot, first = self.snapshot, self.first
         resolved = resolve_view(
-            snapshot.document, self.view(frame), snapshot.run, snapshot.document
+            snapshot.document, self.view_at_frame(frame), snapshot.run, snapshot.document
         )
         board, highlights = (
             present_board(resolved, first.figure.board),
@@ -155,15 +157,18 @@ class AnimationFrames(Struct, frozen=True, eq=False):
             first.figure, board=board, cursor=present_cursor(resolved), highlights=highlights
         )
         size, ratio = first.panels.size(), self.ratio * first.scale
-        layout = place_flow(board, size.width(), size.height(), ratio, is_page=True)
+        layout = place_flow_panels(board, size.width(), size.height(), ratio, is_page=True)
         page = replace(first, figure=figure, layout=layout)
         return page, present_playback(
-            resolved, PlaybackPanel(), BoardContents(board, step_highlights=highlights)
+            resolved, PlaybackBarContents(), BoardContents(board, step_highlights=highlights)
         )
 
-    def picture(self, frame: int) -> QImage:
+    def paint_frame(self, frame: int) -> QImage:
         """Paint a frame; the static parts of a step are painted only once for all of its frames."""
-        place, motion_progress = self.film.place(frame), self.film.frames[frame].motion_progress
+        place, motion_progress = (
+            self.film.position_of_frame(frame),
+            self.film.frames[frame].motion_progress,
+        )
         step = self.latest_steps.get(place)
         if step is None:
             step = self._paint_step(frame)
@@ -179,15 +184,17 @@ class AnimationFrames(Struct, frozen=True, eq=False):
         return image
 
     def _paint_step(self, frame: int) -> PaintedStep:
-        page, bar = self.page(frame)
-        place = self.film.place(frame)
-        is_moving = any(one.motion_progress is not None for one in self.film.frames_of(place))
-        motion = step_motion(page, self.ratio) if is_moving else None
+        page, bar = self.lay_out_frame(frame)
+        place = self.film.position_of_frame(frame)
+        is_moving = any(
+            one.motion_progress is not None for one in self.film.frames_at_position(place)
+        )
+        motion = create_step_motion(page, self.ratio) if is_moving else None
         before = self._paint_page(page, bar, is_result_hidden=True) if motion else None
         return PaintedStep(self._paint_page(page, bar), page, motion, before)
 
     def _paint_page(
-        self, page: FigurePage, bar: PlaybackPanel, *, is_result_hidden: bool = False
+        self, page: FigurePage, bar: PlaybackBarContents, *, is_result_hidden: bool = False
     ) -> QImage:
         image = create_image(*self.size)
         image.fill(page.theme.paper)
@@ -198,15 +205,15 @@ class AnimationFrames(Struct, frozen=True, eq=False):
         painter.end()
         return image
 
-    def pixels(self, frame: int) -> np.ndarray:
+    def frame_pixels(self, frame: int) -> np.ndarray:
         """Paint a frame as 0xrrggbb, uint32 [row, column]."""
-        return image_pixels(self.picture(frame))
+        return image_pixels(self.paint_frame(frame))
 
 
 _THREAD_STATE = threading.local()
 
 
-def _text_document() -> QTextDocument:
+def _thread_text_document() -> QTextDocument:
     """Return the text document of this thread, created once per Qt application.
 
     Creating a document connects signals: Qt acquires its locks while this thread holds the GIL. A
@@ -225,8 +232,8 @@ def _text_document() -> QTextDocument:
 
 def paint_caption_line(painter: QPainter, area: QRectF, html: str, theme: Theme) -> None:
     """Draw text as large as fits; if necessary, wrap it to two lines or scale it down."""
-    size, _ = largest_fitting_size(html, area.width())
-    document = _text_document()
+    size, _ = largest_fitting_font_size(html, area.width())
+    document = _thread_text_document()
     document.setDefaultFont(scaled_font(size))
     document.setHtml(f"<span style='color:{theme.ink}'>{html}</span>")
     document.setTextWidth(area.width())

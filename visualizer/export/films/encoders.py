@@ -98,14 +98,14 @@ class GifEncoder(FrameEncoder):
         super().__init__(file)
         self._palette = ColourPalette(samples)
         self._write_bytes(
-            b"GIF89a" + struct.pack("<HHBBB", *size, 0xF7, 0, 0) + self._palette.table
+            b"GIF89a" + struct.pack("<HHBBB", *size, 0xF7, 0, 0) + self._palette.table_bytes
         )
         if loops:
             self._write_bytes(GIF_LOOP_FOREVER)
 
-    def add(self, pixels: np.ndarray, duration: int) -> None:
+    def add_frame(self, pixels: np.ndarray, duration: int) -> None:
         """Write a frame; `duration` is in hundredths of a second."""
-        change = self._find_change(self._palette.entries(pixels))
+        change = self._find_change(self._palette.nearest_indices(pixels))
         data = change.values.copy()
         data[~change.is_new] = MAX_COLOURS
         parts = GifImagePlugin.getdata(
@@ -143,11 +143,11 @@ class ColourPalette:
         self._nearest[self.colours] = np.arange(len(self.colours), dtype=np.uint8)
 
     @property
-    def table(self) -> bytes:
+    def table_bytes(self) -> bytes:
         """All 256 entries as bytes; unused entries are black."""
         return _split_channels(self.colours).astype(np.uint8).tobytes().ljust(768, b"\0")
 
-    def entries(self, words: np.ndarray) -> np.ndarray:
+    def nearest_indices(self, words: np.ndarray) -> np.ndarray:
         """Return the index of the nearest colour for each 0xrrggbb pixel."""
         indices: np.ndarray = self._nearest[words]
         is_unknown = indices == MAX_COLOURS
@@ -216,7 +216,7 @@ class ApngEncoder(FrameEncoder):
         self._write_chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 8, APNG_RGBA, 0, 0, 0))
         self._write_chunk(b"acTL", struct.pack(">II", frames, 0 if loops else 1))
 
-    def add(self, pixels: np.ndarray, duration: int) -> None:
+    def add_frame(self, pixels: np.ndarray, duration: int) -> None:
         """Write a frame; `duration` is in milliseconds."""
         is_first = self._last_pixels is None
         change = self._find_change(pixels)
@@ -260,16 +260,16 @@ class WebpEncoder(FrameEncoder):
         super().__init__(file)
         self._write_bytes(b"RIFF\0\0\0\0WEBP")
         flags = struct.pack("<I", ANIMATED | SEE_THROUGH)
-        self._write_chunk(b"VP8X", flags + _uint24(size[0] - 1) + _uint24(size[1] - 1))
+        self._write_chunk(b"VP8X", flags + _pack_uint24(size[0] - 1) + _pack_uint24(size[1] - 1))
         self._write_chunk(b"ANIM", struct.pack("<IH", 0, 0 if loops else 1))
 
-    def add(self, pixels: np.ndarray, duration: int) -> None:
+    def add_frame(self, pixels: np.ndarray, duration: int) -> None:
         """Write a frame; `duration` is in milliseconds."""
         change = self._find_change(pixels)
         width, height = change.size
         numbers = (change.left // 2, change.top // 2, width - 1, height - 1, duration)
         self._write_chunk(
-            b"ANMF", b"".join(map(_uint24, numbers)) + b"\0" + _encode_image(change.rgba)
+            b"ANMF", b"".join(map(_pack_uint24, numbers)) + b"\0" + _encode_webp_image(change.rgba)
         )
 
     def close(self) -> None:
@@ -282,11 +282,11 @@ class WebpEncoder(FrameEncoder):
         self._write_bytes(kind + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2))
 
 
-def _uint24(number: int) -> bytes:
+def _pack_uint24(number: int) -> bytes:
     return number.to_bytes(3, "little")
 
 
-def _encode_image(rgba: np.ndarray) -> bytes:
+def _encode_webp_image(rgba: np.ndarray) -> bytes:
     """Encode an image and return its chunks without the file header."""
     file = BytesIO()
     picture = Image.fromarray(rgba)

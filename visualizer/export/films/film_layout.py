@@ -21,12 +21,12 @@ from visualizer.export.figures.figure_page import (
     fit_flow_to_height,
     text_height,
 )
-from visualizer.export.film_plan import plan_film
-from visualizer.export.films.animation_frames import AnimationFrames, FrameMargins, caption_height
+from visualizer.export.film_plan import plan_animation
+from visualizer.export.films.animation_frames import AnimationRenderer, FrameMargins, caption_height
 from visualizer.heatmap.board_arrangement import EDGE
-from visualizer.progress import Progress, no_progress
+from visualizer.progress import Progress, ignore_progress
 from visualizer.session.resolved_view import tour_focus_row
-from visualizer.session.timeline import Playhead
+from visualizer.session.timeline import PlaybackState
 
 if TYPE_CHECKING:
     from visualizer.export.figures.figure_page import FigureContent
@@ -40,9 +40,9 @@ MAX_SIDE_PX = 4096
 SPACING_PX = 8
 
 
-def lay_out_film(
-    snapshot: ExportSnapshot, figure_settings: FigureSettings, progress: Progress = no_progress
-) -> AnimationFrames:
+def lay_out_animation(
+    snapshot: ExportSnapshot, figure_settings: FigureSettings, progress: Progress = ignore_progress
+) -> AnimationRenderer:
     """Lay out an animation.
 
     Parameters
@@ -55,11 +55,13 @@ def lay_out_film(
     InputError
         If the animation has too many steps or too many pixels.
     """
-    check_film_size(figure_settings)
-    played = _playback_view(snapshot, figure_settings)
-    film = plan_film(snapshot.run.trace, figure_settings.film, tour_focus_row(snapshot.run, played))
+    check_animation_size(figure_settings)
+    played = _animation_view(snapshot, figure_settings)
+    film = plan_animation(
+        snapshot.run.trace, figure_settings.film, tour_focus_row(snapshot.run, played)
+    )
     progress(0, len(film))
-    ratio = film_pixel_ratio(figure_settings)
+    ratio = animation_pixel_ratio(figure_settings)
     figure_settings = replace(
         figure_settings,
         extent=FigureExtent.FLOW,
@@ -67,7 +69,7 @@ def lay_out_film(
         dpi=round(ratio * PIXELS_PER_INCH),
         height_mm=figure_settings.height_mm or figure_settings.width_mm * ASPECT_RATIO,
     )
-    playhead = replace(played.playhead, place=film.place(0))
+    playhead = replace(played.playhead, place=film.position_of_frame(0))
     snapshot = replace(snapshot, view=replace(played, playhead=playhead))
     height = (figure_settings.height or 0) / figure_settings.scale
     room, figure, layout = fit_flow_to_height(
@@ -87,12 +89,14 @@ def lay_out_film(
         fits=True,
     )
     snapshot = replace(snapshot, view=replace(snapshot.view, room=room))
-    return AnimationFrames(snapshot, film, page, margins, _even_size(page.size * ratio), ratio)
+    return AnimationRenderer(
+        snapshot, film, page, margins, _round_to_even_size(page.size * ratio), ratio
+    )
 
 
-def check_film_size(figure_settings: FigureSettings) -> None:
+def check_animation_size(figure_settings: FigureSettings) -> None:
     """Raise `InputError` if a frame is larger than players support."""
-    width, ratio = figure_settings.film.width, film_pixel_ratio(figure_settings)
+    width, ratio = figure_settings.film.width, animation_pixel_ratio(figure_settings)
     height = round((figure_settings.height or 0) * ratio)
     if max(width, height) > MAX_SIDE_PX:
         size = f"{width:,} × {height:,} pixels" if height else f"{width:,} pixels wide"
@@ -100,12 +104,12 @@ def check_film_size(figure_settings: FigureSettings) -> None:
         raise InputError("size", f"{limit} Choose a smaller size.")
 
 
-def _playback_view(snapshot: ExportSnapshot, figure_settings: FigureSettings) -> View:
+def _animation_view(snapshot: ExportSnapshot, figure_settings: FigureSettings) -> View:
     """Return the view to animate, without a comparison, a prediction or an enlarged stage."""
     film = figure_settings.film
     view = replace(
         snapshot.view,
-        playhead=Playhead(grain=film.grain, speed=film.speed, is_playing=True),
+        playhead=PlaybackState(grain=film.grain, speed=film.speed, is_playing=True),
         guess=None,
         comparison=None,
         spread=False,
@@ -142,7 +146,7 @@ def _lay_out_margins(
     )
 
 
-def film_pixel_ratio(figure_settings: FigureSettings) -> float:
+def animation_pixel_ratio(figure_settings: FigureSettings) -> float:
     """Return the number of pixels per 1/96 inch of the page."""
     return figure_settings.film.width / figure_settings.width
 
@@ -151,7 +155,7 @@ def _round_to_pixels(length: float, pixel_ratio: float) -> float:
     return round(length * pixel_ratio) / pixel_ratio
 
 
-def _even_size(size: QSizeF) -> tuple[int, int]:
+def _round_to_even_size(size: QSizeF) -> tuple[int, int]:
     """Round the width and height to even numbers of pixels."""
     width, height = (max(1, math.ceil(side / 2 - 0.01)) for side in (size.width(), size.height()))
     return 2 * width, 2 * height

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from msgspec import Struct
 
-from visualizer.export.films.film_layout import lay_out_film
+from visualizer.export.films.film_layout import lay_out_animation
 from visualizer.format import format_count
 from visualizer.optional_packages import require_package
-from visualizer.progress import Progress, no_progress
+from visualizer.progress import Progress, ignore_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from visualizer.export.figure_settings import FigureSettings
-    from visualizer.export.films.animation_frames import AnimationFrames
+    from visualizer.export.films.animation_frames import AnimationRenderer
     from visualizer.session.export_snapshot import ExportSnapshot
     from visualizer.session.timeline import PlaybackPosition
 
@@ -34,7 +34,7 @@ TIMED_STEPS = 3
 """Maximum number of steps that are rendered to estimate the duration of an export."""
 
 
-class FilmEncoder(Protocol):
+class AnimationEncoder(Protocol):
     """Interface of the encoders.
 
     Parameters
@@ -48,7 +48,7 @@ class FilmEncoder(Protocol):
     unit_ms: int
     written: int
 
-    def add(self, pixels: np.ndarray, duration: int) -> None:
+    def add_frame(self, pixels: np.ndarray, duration: int) -> None:
         """Write a frame, 0xrrggbb [row, column]; `duration` is in units of `unit_ms`."""
 
     def close(self) -> None:
@@ -64,17 +64,17 @@ class FrameSource(Protocol):
 
     def __len__(self) -> int: ...
 
-    def durations(self, unit_ms: int) -> tuple[int, ...]:
+    def frame_durations(self, unit_ms: int) -> tuple[int, ...]:
         """Return the duration of each frame in units of `unit_ms`."""
 
-    def samples(self) -> Iterable[int]:
+    def sample_frames(self) -> Iterable[int]:
         """Return the indices of a few frames that together contain most colours."""
 
-    def pixels(self, frame: int) -> np.ndarray:
+    def frame_pixels(self, frame: int) -> np.ndarray:
         """Paint a frame as 0xrrggbb, uint32 [row, column]."""
 
 
-def write_film(
+def write_animation(
     suffix: str,
     snapshot: ExportSnapshot,
     figure_settings: FigureSettings,
@@ -96,7 +96,7 @@ def write_film(
     """
     write_frames(
         suffix,
-        lay_out_film(snapshot, figure_settings, progress),
+        lay_out_animation(snapshot, figure_settings, progress),
         figure_settings.film.loops,
         file,
         progress,
@@ -106,18 +106,18 @@ def write_film(
 def write_frames(
     suffix: str, frames: FrameSource, loops: bool, file: BinaryIO, progress: Progress
 ) -> None:
-    """Write any frames as an animation; see `write_film`."""
+    """Write any frames as an animation; see `write_animation`."""
     encoder = _open_encoder(suffix, frames, loops, file, progress)
-    for frame, duration in enumerate(frames.durations(encoder.unit_ms)):
+    for frame, duration in enumerate(frames.frame_durations(encoder.unit_ms)):
         progress(frame, len(frames))
-        encoder.add(frames.pixels(frame), duration)
+        encoder.add_frame(frames.frame_pixels(frame), duration)
     progress(len(frames), len(frames))
     encoder.close()
 
 
 def _open_encoder(
     suffix: str, frames: FrameSource, loops: bool, file: BinaryIO, progress: Progress
-) -> FilmEncoder:
+) -> AnimationEncoder:
     if suffix == ".gif":
         from visualizer.export.films.encoders import GifEncoder
 
@@ -137,12 +137,12 @@ def _open_encoder(
 
 
 def _sample_pixels(frames: FrameSource, progress: Progress) -> Iterator[np.ndarray]:
-    for frame in frames.samples():
+    for frame in frames.sample_frames():
         progress(0, len(frames))
-        yield frames.pixels(frame)
+        yield frames.frame_pixels(frame)
 
 
-class FilmEstimate(Struct, frozen=True):
+class AnimationEstimate(Struct, frozen=True):
     """Estimated file size of an animation and the estimated time to render it."""
 
     bytes: int
@@ -155,12 +155,12 @@ class FilmEstimate(Struct, frozen=True):
         return f"about {format_count(minutes, 'minute')}" if minutes else "less than a minute"
 
 
-def estimate_film(
+def estimate_animation(
     snapshot: ExportSnapshot,
     figure_settings: FigureSettings,
     suffix: str,
-    progress: Progress = no_progress,
-) -> FilmEstimate:
+    progress: Progress = ignore_progress,
+) -> AnimationEstimate:
     """Estimate the file size and rendering time of an animation from some of its frames.
 
     Parameters
@@ -174,12 +174,14 @@ def estimate_film(
         If there are too many steps or too many pixels.
     """
     began = time.perf_counter()
-    animation = lay_out_film(snapshot, figure_settings, progress)
+    animation = lay_out_animation(snapshot, figure_settings, progress)
     encoder = _open_encoder(suffix, animation, figure_settings.film.loops, BytesIO(), progress)
-    encoder.add(animation.pixels(0), 1)  # the first frame needs more time and bytes than the others
+    encoder.add_frame(
+        animation.frame_pixels(0), 1
+    )  # the first frame needs more time and bytes than the others
     started, total_bytes = time.perf_counter(), float(encoder.written)
     film = animation.film
-    stages = [film.place(index).stage for index in range(len(animation))]
+    stages = [film.position_of_frame(index).stage for index in range(len(animation))]
     kinds: dict[tuple[bool, bool], list[int]] = {}
     for index, (stage, next_stage) in enumerate(pairwise(stages), 1):
         is_moving = film.frames[index].motion_progress is not None
@@ -190,14 +192,14 @@ def estimate_film(
             progress(0, len(animation))
             frame = frames[len(frames) * (2 * part + 1) // (2 * count)]
             total_bytes += len(frames) / count * _count_frame_bytes(frame, animation, encoder)
-    return FilmEstimate(
+    return AnimationEstimate(
         round(total_bytes),
-        started - began + _seconds_per_frame(animation, encoder, progress) * len(animation),
+        started - began + _measure_seconds_per_frame(animation, encoder, progress) * len(animation),
     )
 
 
-def _seconds_per_frame(
-    animation: AnimationFrames, encoder: FilmEncoder, progress: Progress
+def _measure_seconds_per_frame(
+    animation: AnimationRenderer, encoder: AnimationEncoder, progress: Progress
 ) -> float:
     """Render a few whole steps, because the static part of a step is painted only once."""
     steps: dict[PlaybackPosition, list[int]] = {}
@@ -213,13 +215,13 @@ def _seconds_per_frame(
     began = time.perf_counter()
     for index in frames:
         progress(0, len(animation))
-        encoder.add(animation.pixels(index), 1)
+        encoder.add_frame(animation.frame_pixels(index), 1)
     return (time.perf_counter() - began) / len(frames)
 
 
-def _count_frame_bytes(frame: int, animation: AnimationFrames, encoder: FilmEncoder) -> int:
+def _count_frame_bytes(frame: int, animation: AnimationRenderer, encoder: AnimationEncoder) -> int:
     """Encode a frame after its predecessor and return its size in bytes."""
-    encoder.add(animation.pixels(frame - 1), 1)
+    encoder.add_frame(animation.frame_pixels(frame - 1), 1)
     previous_total = encoder.written
-    encoder.add(animation.pixels(frame), 1)
+    encoder.add_frame(animation.frame_pixels(frame), 1)
     return encoder.written - previous_total

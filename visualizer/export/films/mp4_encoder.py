@@ -45,7 +45,7 @@ class Mp4Encoder:
         codec.gop_size = KEYFRAME_INTERVAL
         codec.colorspace = codec.color_primaries = codec.color_trc = BT709_COLOUR_SPACE
 
-    def add(self, pixels: np.ndarray, duration: int) -> None:
+    def add_frame(self, pixels: np.ndarray, duration: int) -> None:
         """Write a frame; `duration` is in milliseconds."""
         channels = np.stack([pixels >> 16, pixels >> 8, pixels], axis=-1).astype(np.uint8)
         picture = av.VideoFrame.from_ndarray(channels, format="rgb24")

@@ -9,9 +9,9 @@ from PySide6.QtCore import QObject
 
 from visualizer.attention.roles import Role
 from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL
-from visualizer.session.cell_address import ComparedSide
+from visualizer.session.cell_address import ComparisonSide
 from visualizer.session.comparison_state import Comparison, ComparisonKind
-from visualizer.session.dropout_samples import drawable_samples, max_samples
+from visualizer.session.dropout_samples import drawable_sample_count, max_sample_count
 
 if TYPE_CHECKING:
     from visualizer.features.comparison_bar.widget import ComparisonBar
@@ -29,14 +29,14 @@ class ComparisonController(QObject):
         self._workspace = workspace
         self._cell_selection = cell_selection
 
-    def follow_bar(self, bar: ComparisonBar) -> None:
+    def connect_bar(self, bar: ComparisonBar) -> None:
         """Connect the comparison bar."""
         bar.headsChosen.connect(self.choose_heads)
         bar.countChosen.connect(self.choose_sample_count)
 
     @property
     def _comparison(self) -> Comparison | None:
-        return self._workspace.wanted.comparison
+        return self._workspace.requested_view.comparison
 
     # ------------------------------------------------------------------ A and B
 
@@ -49,16 +49,16 @@ class ComparisonController(QObject):
         """Exchange A and B: the current run becomes A, and the document of A is shown."""
         now, workspace = self._comparison, self._workspace
         if now and now.document and workspace.run:
-            swapped = now.changed(kept=workspace.run, document=workspace.computed)
-            view = replace(workspace.wanted, comparison=swapped)
+            swapped = now.with_changes(kept=workspace.run, document=workspace.computed)
+            view = replace(workspace.requested_view, comparison=swapped)
             workspace.show_document(now.document, view)
 
     def end_comparison(self) -> None:
         """End the comparison and restore the stages that were shown before it."""
-        now, wanted = self._comparison, self._workspace.wanted
+        now, wanted = self._comparison, self._workspace.requested_view
         if now:
             stages = now.before if wanted.stages == now.alone else wanted.stages
-            pinned = wanted.pinned and replace(wanted.pinned, part=ComparedSide.PLAIN)
+            pinned = wanted.pinned and replace(wanted.pinned, part=ComparisonSide.PLAIN)
             self._workspace.change_view(comparison=None, stages=stages, pinned=pinned, hovered=None)
 
     # ------------------------------------------------------------------ heads
@@ -68,7 +68,7 @@ class ComparisonController(QObject):
 
         The other head is the next one.
         """
-        resolved = self._workspace.wanted_resolved
+        resolved = self._workspace.resolved_requested_view
         if resolved:
             heads, head = resolved.run.trace.spec.heads, resolved.caption_head
             following = (head + 1) % heads if heads > 1 else 1
@@ -102,13 +102,13 @@ class ComparisonController(QObject):
     def _sample_count(self) -> int:
         """The number of samples, or 0 if nothing is compared."""
         now, run = self._comparison, self._workspace.run
-        return drawable_samples(run, now.count) if now and run else 0
+        return drawable_sample_count(run, now.count) if now and run else 0
 
     def choose_sample_count(self, count: int) -> None:
-        """Set the number of samples, limited to `max_samples`."""
+        """Set the number of samples, limited to `max_sample_count`."""
         run = self._workspace.run
         if run:
-            self._change_comparison(count=min(max(count, 1), max_samples(run)))
+            self._change_comparison(count=min(max(count, 1), max_sample_count(run)))
 
     # ------------------------------------------------------------------ all kinds
 
@@ -124,10 +124,10 @@ class ComparisonController(QObject):
         To save space, only one stage is shown: that of the pinned cell or,
         if no cell is pinned, the weights.
         """
-        wanted, now = self._workspace.wanted, self._comparison
+        wanted, now = self._workspace.requested_view, self._comparison
         if self._workspace.run is None:
             return
-        resolved = self._workspace.wanted_resolved
+        resolved = self._workspace.resolved_requested_view
         pinned = resolved.pinned if resolved else None
         initial = frozenset({pinned.stage if pinned else Role.WEIGHTS})
         alone = now.alone if now else initial
@@ -143,4 +143,4 @@ class ComparisonController(QObject):
     def _change_comparison(self, **fields: Any) -> None:
         now = self._comparison
         if now and any(getattr(now, name) != value for name, value in fields.items()):
-            self._workspace.change_view(comparison=now.changed(**fields))
+            self._workspace.change_view(comparison=now.with_changes(**fields))

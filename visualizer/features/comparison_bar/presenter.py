@@ -9,23 +9,23 @@ from msgspec import Struct
 
 from visualizer.attention.roles import Role
 from visualizer.attention.settings import DERIVED_SETTINGS, SETTINGS, SettingKind
-from visualizer.session.cell_address import Cell, ComparedSide
+from visualizer.session.cell_address import Cell, ComparisonSide
 from visualizer.session.comparison import (
     describe_cell,
     difference_tensor,
+    find_largest_difference,
     format_signed,
-    largest_change,
     max_magnitude,
     mismatch_reason,
 )
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.dropout_samples import (
     MAX_SAMPLES,
-    drawable_samples,
-    max_samples,
+    drawable_sample_count,
+    max_sample_count,
     sample_seed,
 )
-from visualizer.session.pane_spec import PanelSpec, prefetch_only
+from visualizer.session.pane_spec import PanelSpec, prefetch_without_panel
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def describe_largest_difference(
         stages = [run.trace.stage(Role.DROPPED)]
     if comparison.against is ComparisonKind.HEAD:
         with_heads = [stage for stage in stages if "head" in stage.dims]
-        stages = with_heads or [run.trace.stage(run.trace.attention)]
+        stages = with_heads or [run.trace.stage(run.trace.attention_stage_name)]
     if comparison.kept:
         reasons = {stage.name: mismatch_reason(comparison.kept, run, stage) for stage in stages}
         fitting = [stage for stage in stages if not reasons[stage.name]]
@@ -56,12 +56,12 @@ def describe_largest_difference(
         stages = fitting
     stage = _preferred_stage(stages, resolved)
     held, index = difference_tensor(resolved, stage.name, None)
-    change = largest_change(held, index, max_magnitude(resolved, stage.name, None))
+    change = find_largest_difference(held, index, max_magnitude(resolved, stage.name, None))
     where = "" if len(stages) == 1 else f" in the {stage.title.lower()}"
     if change is None:
         return f"No difference{where}.", None
     head = comparison.heads[1:] if comparison.against is ComparisonKind.HEAD else ()
-    cell = Cell(stage.name, (*head, *change.place), None, ComparedSide.CHANGE)
+    cell = Cell(stage.name, (*head, *change.place), None, ComparisonSide.CHANGE)
     named = describe_cell(run, resolved.leading, stage, change.place)
     return f"Largest difference{where}: {format_signed(change.value)}, {named}.", cell
 
@@ -85,10 +85,10 @@ IGNORED_SETTINGS = {*DERIVED_SETTINGS, "device"}
 """Settings that follow from other settings or do not affect any value."""
 
 
-def describe_differences(one: Document, other: Document) -> tuple[str, ...]:
+def describe_setting_differences(one: Document, other: Document) -> tuple[str, ...]:
     """Describe the settings that differ between two documents; the value in `one` comes first."""
     if one.model and other.model:
-        return _model_differences(one, other)
+        return _describe_model_differences(one, other)
     if one.captured != other.captured or one.model != other.model:
         return ("the captured attention",)
     if one.captured:
@@ -100,14 +100,14 @@ def describe_differences(one: Document, other: Document) -> tuple[str, ...]:
         if getattr(one, name) != getattr(other, name)
     ]
     for setting in SETTINGS:
-        values = [document.get(setting.name) for document in (one, other)]
+        values = [document.get_setting(setting.name) for document in (one, other)]
         acts = any(setting.has_effect(document.spec) for document in (one, other))
         if setting.name not in IGNORED_SETTINGS and acts and values[0] != values[1]:
-            descriptions.append(_describe_difference(setting, *values))
+            descriptions.append(_describe_setting_difference(setting, *values))
     return tuple(descriptions)
 
 
-def _model_differences(one: Document, other: Document) -> tuple[str, ...]:
+def _describe_model_differences(one: Document, other: Document) -> tuple[str, ...]:
     descriptions = [
         name
         for field, name in MODEL_FIELD_NAMES.items()
@@ -116,14 +116,14 @@ def _model_differences(one: Document, other: Document) -> tuple[str, ...]:
     return (*["the text"] * (one.text != other.text), *descriptions)
 
 
-def _describe_difference(setting: Setting, *values: Any) -> str:
+def _describe_setting_difference(setting: Setting, *values: Any) -> str:
     label = setting.label[0].lower() + setting.label[1:]
     if setting.kind in {SettingKind.MATRIX, SettingKind.OWN}:
         return label
-    return f"{label}: {' → '.join(_format_value(setting, value) for value in values)}"
+    return f"{label}: {' → '.join(_format_setting_value(setting, value) for value in values)}"
 
 
-def _format_value(setting: Setting, value: Any) -> str:
+def _format_setting_value(setting: Setting, value: Any) -> str:
     if setting.kind is SettingKind.SWITCH:
         return "on" if value else "off"
     words = dict(setting.choices).get(value)
@@ -139,7 +139,7 @@ GRID_NOTICE = (
 PAUSED_NOTICE = "Paused during playback and predictions."
 
 
-class ComparisonPanel(Struct, frozen=True):
+class ComparisonBarContents(Struct, frozen=True):
     """The contents of the comparison bar.
 
     Parameters
@@ -166,7 +166,7 @@ class ComparisonPanel(Struct, frozen=True):
     can_swap: bool = False
 
 
-COMPARISON_PANEL: PanelId[ComparisonPanel | None] = PanelId("Comparison")
+COMPARISON_PANEL: PanelId[ComparisonBarContents | None] = PanelId("Comparison")
 
 
 def prefetch_key(resolved: ResolvedView) -> Hashable:
@@ -189,7 +189,7 @@ def describe_comparison(resolved: ResolvedView) -> str:
     return _DESCRIPTIONS[comparison.against](resolved, comparison) if comparison else ""
 
 
-def present_comparison(resolved: ResolvedView) -> ComparisonPanel | None:
+def present_comparison(resolved: ResolvedView) -> ComparisonBarContents | None:
     """Present the comparison and its largest difference; None if nothing is compared."""
     comparison, run = resolved.view.comparison, resolved.run
     if comparison is None:
@@ -201,8 +201,8 @@ def present_comparison(resolved: ResolvedView) -> ComparisonPanel | None:
         result, largest = describe_largest_difference(resolved, comparison)
     has_samples = against is ComparisonKind.SAMPLES and not reason
     layout = GRID_NOTICE if resolved.comparison and resolved.view.flow else ""
-    max_count = max_samples(run) if has_samples else 1
-    return ComparisonPanel(
+    max_count = max_sample_count(run) if has_samples else 1
+    return ComparisonBarContents(
         against,
         " ".join(filter(None, (describe_comparison(resolved), layout))),
         result,
@@ -214,10 +214,10 @@ def present_comparison(resolved: ResolvedView) -> ComparisonPanel | None:
     )
 
 
-def _describe_kept(resolved: ResolvedView, comparison: Comparison) -> str:
+def _describe_kept_run(resolved: ResolvedView, comparison: Comparison) -> str:
     if comparison.document is None or resolved.computed is None:
         return ""
-    descriptions = describe_differences(comparison.document, resolved.computed)
+    descriptions = describe_setting_differences(comparison.document, resolved.computed)
     if not descriptions:
         return "A is the saved state. Change any setting to compare A with the new state, B."
     named, rest = descriptions[:MAX_NAMED_SETTINGS], len(descriptions) - MAX_NAMED_SETTINGS
@@ -225,18 +225,18 @@ def _describe_kept(resolved: ResolvedView, comparison: Comparison) -> str:
     return f"Saved state (A) compared with the current one (B): {', '.join(named)}{more}."
 
 
-def _describe_heads(resolved: ResolvedView, comparison: Comparison) -> str:
+def _describe_head_comparison(resolved: ResolvedView, comparison: Comparison) -> str:
     one, other = comparison.heads
     if resolved.unavailable_reason:
         return "Comparing two heads."
     return f"Head {one + 1} (A) compared with head {other + 1} (B)."
 
 
-def _describe_samples(resolved: ResolvedView, comparison: Comparison) -> str:
+def _describe_sample_comparison(resolved: ResolvedView, comparison: Comparison) -> str:
     spec, run = resolved.run.trace.spec, resolved.run
     if resolved.unavailable_reason:
         return "Dropout samples."
-    count, most = drawable_samples(run, comparison.count), max_samples(run)
+    count, most = drawable_sample_count(run, comparison.count), max_sample_count(run)
     first, last = sample_seed(spec, 0), sample_seed(spec, count - 1)
     seeds = f"seed {first}" if count == 1 else f"seeds {first} to {last}"
     limit = f" A text of this length allows at most {most:,} samples." * (most < MAX_SAMPLES)
@@ -244,9 +244,9 @@ def _describe_samples(resolved: ResolvedView, comparison: Comparison) -> str:
 
 
 _DESCRIPTIONS = {
-    ComparisonKind.KEPT: _describe_kept,
-    ComparisonKind.HEAD: _describe_heads,
-    ComparisonKind.SAMPLES: _describe_samples,
+    ComparisonKind.KEPT: _describe_kept_run,
+    ComparisonKind.HEAD: _describe_head_comparison,
+    ComparisonKind.SAMPLES: _describe_sample_comparison,
 }
 
 
@@ -255,5 +255,5 @@ PANEL = PanelSpec(
     lambda resolved, inputs, previous: present_comparison(resolved),
     None,
     prefetch_key=prefetch_key,
-    prefetch=partial(prefetch_only, prefetch),
+    prefetch=partial(prefetch_without_panel, prefetch),
 )

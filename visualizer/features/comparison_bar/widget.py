@@ -18,16 +18,21 @@ from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel, plain_tooltip
+from visualizer.widgets.labels import PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.overflow_row import OverflowRow, RowItem, button_entry, combo_box_entry
+from visualizer.widgets.overflow_row import (
+    OverflowRow,
+    OverflowRowItem,
+    button_entry_adder,
+    combo_box_entry_adder,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from PySide6.QtGui import QAction
 
-    from visualizer.features.comparison_bar.presenter import ComparisonPanel
+    from visualizer.features.comparison_bar.presenter import ComparisonBarContents
     from visualizer.session.comparison_state import Comparison
     from visualizer.session.screen import Screen
 
@@ -53,9 +58,9 @@ class ComparisonBar(QWidget):
 
     def __init__(self, actions: Mapping[str, QAction]) -> None:
         super().__init__()
-        self._shown: ComparisonPanel | None = None
+        self._shown: ComparisonBarContents | None = None
         self._buttons: dict[str, QToolButton] = {}
-        self.summary, self.result = PlainLabel(), PlainLabel()
+        self.summary, self.result = PlainTextLabel(), PlainTextLabel()
         words = column_layout(spacing=0)
         for label in (self.summary, self.result):
             label.setWordWrap(True)
@@ -63,7 +68,7 @@ class ComparisonBar(QWidget):
             label.setMinimumWidth(round(MIN_TEXT_WIDTH_PX * text_scale()))
             words.addWidget(label)
         self.summary.setProperty("role", "quiet")
-        self.head_boxes = _head_box("First head"), _head_box("Second head")
+        self.head_boxes = _create_head_box("First head"), _create_head_box("Second head")
         self.count = QSpinBox()
         self.count.setObjectName("Samples")
         self.count.setAccessibleName("Samples")
@@ -85,8 +90,8 @@ class ComparisonBar(QWidget):
         self.hide()
 
     def _add_controls(self, actions: Mapping[str, QAction]) -> None:
-        items = [RowItem(box, combo_box_entry(box)) for box in self.head_boxes]
-        items.append(RowItem(self.count))
+        items = [OverflowRowItem(box, combo_box_entry_adder(box)) for box in self.head_boxes]
+        items.append(OverflowRowItem(self.count))
         for key, (text, _) in BUTTON_TEXTS.items():
             action = actions[key]
             button = QToolButton()
@@ -95,7 +100,7 @@ class ComparisonBar(QWidget):
             button.setToolTip(plain_tooltip(action.toolTip()))
             button.clicked.connect(action.trigger)
             button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every button has a shortcut
-            items.append(RowItem(button, button_entry(button), rank=1))
+            items.append(OverflowRowItem(button, button_entry_adder(button), rank=1))
             self._buttons[key] = button
         self.controls.set_items(items)
 
@@ -109,7 +114,7 @@ class ComparisonBar(QWidget):
         if panel and screen.wanted.comparison:
             self._show_choices(panel, screen.wanted.comparison)
 
-    def _show_panel(self, panel: ComparisonPanel | None) -> None:
+    def _show_panel(self, panel: ComparisonBarContents | None) -> None:
         self._shown = panel
         self.setVisible(panel is not None)
         if panel is None:
@@ -126,14 +131,14 @@ class ComparisonBar(QWidget):
                 box.addItems([f"Head {head + 1}" for head in range(panel.head_count)])
         self.controls.set_available(self.count, panel.max_count > 1)
 
-    def _show_choices(self, panel: ComparisonPanel, wanted: Comparison) -> None:
+    def _show_choices(self, panel: ComparisonBarContents, wanted: Comparison) -> None:
         for box, head in zip(self.head_boxes, wanted.heads, strict=True):
             box.setCurrentIndex(min(head, panel.head_count - 1))
         with QSignalBlocker(self.count):
             self.count.setMaximum(panel.max_count)
             self.count.setValue(wanted.count)
 
-    def _show_buttons(self, panel: ComparisonPanel) -> None:
+    def _show_buttons(self, panel: ComparisonBarContents) -> None:
         enabled = {
             "comparison.scale_samples -1": panel.count > 1,
             "comparison.scale_samples 1": panel.count < panel.max_count,
@@ -152,7 +157,7 @@ class ComparisonBar(QWidget):
         self.headsChosen.emit(*(box.currentIndex() for box in self.head_boxes))
 
 
-def _head_box(name: str) -> QComboBox:
+def _create_head_box(name: str) -> QComboBox:
     box = QComboBox()
     box.setAccessibleName(name)
     box.setObjectName(name)

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.spec import MaskKind, NormalisationKind, ScaleKind
 from visualizer.attention.stages import LINEAR_OPERATIONS, Operation, stages, unfused_stages
-from visualizer.explanations.code_dialects import DIALECTS, ExpressionContext
+from visualizer.explanations.code_dialects import DIALECTS, StageCodeContext
 from visualizer.explanations.explain import EXPLAINERS
 from visualizer.session.view import CodeDialect
 
@@ -53,22 +53,24 @@ def stage_code_lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLin
     need ``position_table`` or ``sinusoids``, ``own_mask``, ``lengths`` and ``kept``.
     """
     # Custom values can be large, and lines refer to them by name, so keep them out of the cache.
-    return _code_lines(replace(spec, own_input=None, own_weights=()), dialect)
+    return _cached_code_lines(replace(spec, own_input=None, own_weights=()), dialect)
 
 
 @lru_cache(maxsize=8)
-def _code_lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ...]:
+def _cached_code_lines(spec: AttentionSpec, dialect: CodeDialect) -> tuple[CodeLine, ...]:
     words, is_fused = DIALECTS[dialect], dialect is CodeDialect.SDPA
     together = _fused_stages(spec) if is_fused else ()
     helpers = _helper_lines(spec, words)
     reasons = _unsupported_reasons(spec) if is_fused else ()
     lines = [CodeLine((), f"# Written out: {reason}") for reason in reasons]
     for stage in stages(spec):
-        context, name = ExpressionContext(spec, stage, words), words.names[stage.name]
+        context, name = StageCodeContext(spec, stage, words), words.names[stage.name]
         if stage.name not in together:
-            line = CodeLine((stage.name,), f"{name} = {EXPLAINERS[stage.operation].code(context)}")
+            line = CodeLine(
+                (stage.name,), f"{name} = {EXPLAINERS[stage.operation].code_expression(context)}"
+            )
         elif stage.name == together[-1]:
-            line = CodeLine(together, f"{name} = {_fused_call(context)}")
+            line = CodeLine(together, f"{name} = {_fused_call_code(context)}")
         else:
             continue
         lines += [*_pop_helpers(line.text, helpers), line]
@@ -116,24 +118,28 @@ def _unsupported_reasons(spec: AttentionSpec) -> Iterator[str]:
         yield f"{call} chooses the dropped cells itself; here they are fixed."
 
 
-def _fused_call(context: ExpressionContext) -> str:
+def _fused_call_code(context: StageCodeContext) -> str:
     spec = context.spec
     stage = next(stage for stage in stages(spec) if stage.role is Role.WEIGHTS)
-    weights = ExpressionContext(spec, stage, context.identifiers)
+    weights = StageCodeContext(spec, stage, context.identifiers)
     parts = [context.identifiers.names[role] for role in VECTOR_ROLES]
     if any(stage.role is Role.BIAS for stage in stages(spec)):
         bias = context.identifiers.names[Role.BIAS]
-        forbidden = f".masked_fill({weights.forbidden()}, -torch.inf)" if weights.masks() else ""
+        forbidden = (
+            f".masked_fill({weights.forbidden_expression()}, -torch.inf)"
+            if weights.mask_variables()
+            else ""
+        )
         parts.append(f"attn_mask={bias}{forbidden}")
     elif spec.mask is MaskKind.CAUSAL and not spec.lengths:
         parts.append("is_causal=True")
-    elif weights.masks():
-        parts.append(f"attn_mask={weights.allowed()}")
+    elif weights.mask_variables():
+        parts.append(f"attn_mask={weights.allowed_expression()}")
     if spec.scale is ScaleKind.NONE and spec.temperature == 1:
         parts.append("scale=1.0")
     elif spec.scale is not ScaleKind.D_HEAD or spec.temperature != 1:
-        parts.append(f"scale=1 / {context.divisor}")
-    return f"F.scaled_dot_product_attention({', '.join(parts)}){weights.zero_empty_rows()}"
+        parts.append(f"scale=1 / {context.divisor_expression}")
+    return f"F.scaled_dot_product_attention({', '.join(parts)}){weights.zero_empty_rows_code()}"
 
 
 # ------------------------------------------------------------------------------ helper lines
@@ -152,15 +158,17 @@ def _helper_lines(spec: AttentionSpec, words: CodeIdentifiers) -> dict[str, str]
     tokens, x = words.tokens, words.names[Role.INPUT]
     helpers = {tokens: f"*{words.batch}, {tokens}, {words.width} = {x}.shape"}
     for stage in stages(spec):
-        helpers |= EXPLAINERS[stage.operation].helpers(ExpressionContext(spec, stage, words))
+        helpers |= EXPLAINERS[stage.operation].helper_definitions(
+            StageCodeContext(spec, stage, words)
+        )
     helpers[words.padding] = words.real_tokens
     if spec.mask is not MaskKind.NONE:
         line = words.mask_lines[spec.mask].format(window=1 - spec.window)
         helpers[words.mask_names[spec.mask]] = line
     average = [stage for stage in stages(spec) if stage.operation is Operation.EQUAL_WEIGHTS]
-    if average and (found := ExpressionContext(spec, average[0], words).masks()):
+    if average and (found := StageCodeContext(spec, average[0], words).mask_variables()):
         sizes = f"*{words.batch}, {spec.heads}, {tokens}, {tokens}"
-        allowed = words.allowed(found)
+        allowed = words.allowed_expression(found)
         allowed = allowed if allowed.isidentifier() else f"({allowed})"
         helpers["readable"] = f"readable = {allowed}.to({x}.dtype).expand({sizes})"
     return helpers

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from visualizer.attention.model_reading import AttentionKind, SecondTextUse
+from visualizer.attention.model_forward_pass import AttentionKind, SecondTextUse
 from visualizer.features.explain.code_lines import CodeLine, stage_code_lines
 from visualizer.features.explain.presenter import EXPLAIN_PANE
 from visualizer.models.model_source import parse_server_address
@@ -17,7 +17,7 @@ from visualizer.session.view import CodeDialect
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from visualizer.attention.model_reading import ModelReading
+    from visualizer.attention.model_forward_pass import ModelForwardPass
     from visualizer.attention.run import Run
     from visualizer.models.model_source import ModelSource
     from visualizer.session.resolved_view import ResolvedView
@@ -34,7 +34,7 @@ _VISION = "vision_model"
 
 
 def model_script_lines(
-    model: ModelSource, reading: ModelReading, text: str, layer: int, head: int
+    model: ModelSource, reading: ModelForwardPass, text: str, layer: int, head: int
 ) -> Iterator[str]:
     """Yield the lines of a program that stores a head's weights in ``weights``, [query, key].
 
@@ -44,7 +44,7 @@ def model_script_lines(
         Zero-based indices in the model.
     """
     if reading.is_of_lab:
-        yield from ("import visualizer", "", *_folder_lines(model))
+        yield from ("import visualizer", "", *_model_folder_lines(model))
         yield "model = visualizer.open_model(folder)"
         yield f"seen = model.attend({text!r})"
         weights = f'seen["weights"][{layer}, {head}]'
@@ -58,14 +58,14 @@ def model_script_lines(
     yield from _edit_comments(reading)
 
 
-def _transformers_lines(model: ModelSource, reading: ModelReading, text: str) -> Iterator[str]:
+def _transformers_lines(model: ModelSource, reading: ModelForwardPass, text: str) -> Iterator[str]:
     """Yield the lines that run a model and output its attention weights."""
     kind = "AutoModel" if reading.no_next_token else "AutoModelForCausalLM"
     preparation = "AutoImageProcessor" if model.image else "AutoTokenizer"
     yield "import torch"
     if model.image:
         yield "from PIL import Image, ImageOps"
-    yield from (f"from transformers import {preparation}, {kind}", "", *_folder_lines(model))
+    yield from (f"from transformers import {preparation}, {kind}", "", *_model_folder_lines(model))
     if model.image:
         yield f"image = Image.open({model.image.path!r})"
         yield 'image = ImageOps.exif_transpose(image).convert("RGB")'
@@ -82,19 +82,19 @@ def _transformers_lines(model: ModelSource, reading: ModelReading, text: str) ->
     if reading.part.startswith(f"{_VISION}."):
         yield f"model = getattr(model, {_VISION!r}, model)"
     if not model.image:
-        yield from _input_lines(model, reading)
+        yield from _tokenizer_lines(model, reading)
     yield "with torch.inference_mode():"
     yield "    seen = model(**inputs, output_attentions=True)"
 
 
-def _folder_lines(model: ModelSource) -> tuple[str, ...]:
+def _model_folder_lines(model: ModelSource) -> tuple[str, ...]:
     server = parse_server_address(model.folder)
     if not server:
         return (f"folder = {model.folder!r}",)
     return f"# folder on the machine that serves the model at {server}", f"folder = {model.name!r}"
 
 
-def _input_lines(model: ModelSource, reading: ModelReading) -> Iterator[str]:
+def _tokenizer_lines(model: ModelSource, reading: ModelForwardPass) -> Iterator[str]:
     """Yield the lines that split the texts into tokens."""
     if model.is_chat:
         yield "text = tokenizer.apply_chat_template("
@@ -113,7 +113,7 @@ def _input_lines(model: ModelSource, reading: ModelReading) -> Iterator[str]:
         yield f'inputs = tokenizer({texts}, return_tensors="pt")'
 
 
-def _edit_comments(reading: ModelReading) -> list[str]:
+def _edit_comments(reading: ModelForwardPass) -> list[str]:
     edits = [
         f"# in the window, layer {at + 1}, head {one + 1}: {' '.join(becomes.split())}"
         for (at, one), becomes in sorted(reading.edits.items())
@@ -152,7 +152,7 @@ class DisplayedCodeLine(Struct, frozen=True):
         return self.text.startswith("#")
 
 
-class CodePanel(Struct, frozen=True):
+class CodeContents(Struct, frozen=True):
     """The code of a run in one dialect."""
 
     title: str
@@ -160,10 +160,10 @@ class CodePanel(Struct, frozen=True):
     lines: tuple[DisplayedCodeLine, ...]
 
 
-CODE_PANEL: PanelId[CodePanel | None] = PanelId("Code")
+CODE_PANEL: PanelId[CodeContents | None] = PanelId("Code")
 
 
-def present_code(resolved: ResolvedView) -> CodePanel:
+def present_code(resolved: ResolvedView) -> CodeContents:
     """Present the code, and highlight the line of the current stage.
 
     Without a playback step, this is the stage of the explained cell or, without a cell, the stage
@@ -174,27 +174,31 @@ def present_code(resolved: ResolvedView) -> CodePanel:
         layer = reading.layers[resolved.run.trace.axis_position("layer", resolved.leading)]
         head = resolved.heads[0] if len(resolved.heads) == 1 else resolved.caption_head
         lines = model_script_lines(model, reading, resolved.document.text, layer, head)
-        return CodePanel("In code", dialect, tuple(map(DisplayedCodeLine, lines)))
-    parameter = None if resolved.hovered_when_reached else resolved.parameter
-    explained = parameter or resolved.hovered_or_pinned or resolved.step_cell
+        return CodeContents("In code", dialect, tuple(map(DisplayedCodeLine, lines)))
+    parameter = None if resolved.reached_hovered_cell else resolved.hovered_or_pinned_parameter
+    explained = parameter or resolved.hovered_or_pinned_cell or resolved.described_step_cell
     flow = resolved.flow
     in_focus = flow.stages[flow.focus] if flow else None
     stage = explained.stage if explained else resolved.focus or in_focus
     return present_run_code(resolved.run, dialect, stage)
 
 
-def present_run_code(run: Run, dialect: CodeDialect, stage: str | None) -> CodePanel:
+def present_run_code(run: Run, dialect: CodeDialect, stage: str | None) -> CodeContents:
     """Present a run's code; the results for equal runs and stages are equal."""
     if not run.trace.has_module:
-        comments = ("# Read from a file:", f"# {run.source}", "# No code is available.")
-        return CodePanel("In code", dialect, tuple(map(DisplayedCodeLine, comments)))
+        comments = (
+            "# Read from a file:",
+            f"# {run.source_display_name}",
+            "# No code is available.",
+        )
+        return CodeContents("In code", dialect, tuple(map(DisplayedCodeLine, comments)))
     is_named = stage is not None and stage in run.trace
     title = f"{run.trace.stage(stage).title} in code" if stage and is_named else "In code"
     lines = tuple(
         DisplayedCodeLine(line.text, shape_comment(run, line), stage in line.stages)
         for line in stage_code_lines(run.trace.spec, dialect)
     )
-    return CodePanel(title, dialect, lines)
+    return CodeContents(title, dialect, lines)
 
 
 def shape_comment(run: Run, line: CodeLine) -> str:

@@ -27,14 +27,14 @@ from visualizer.features.explain.code_presenter import CODE_PANEL, DIALECT_TITLE
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import RichLabel
+from visualizer.widgets.labels import HtmlLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QPaintEvent, QResizeEvent
 
-    from visualizer.features.explain.code_presenter import CodePanel, DisplayedCodeLine
+    from visualizer.features.explain.code_presenter import CodeContents, DisplayedCodeLine
     from visualizer.session.screen import Screen
 
 EMPTY_MESSAGE = "The code that computes these values appears here."
@@ -57,7 +57,7 @@ class CodeTextView(QPlainTextEdit):
         )
         self.setPlaceholderText(EMPTY_MESSAGE)
         self.setAccessibleName("Code")
-        self.setFont(_fixed_font())
+        self.setFont(_monospace_font())
         self.document().setDocumentMargin(2 * LINE_BAR_WIDTH_PX + 2)
         self._lines: tuple[DisplayedCodeLine, ...] = ()
         self._current: tuple[int, ...] = ()
@@ -65,7 +65,7 @@ class CodeTextView(QPlainTextEdit):
 
     def show_lines(self, lines: tuple[DisplayedCodeLine, ...], theme: Theme) -> None:
         """Show lines of code; if only the current lines have changed, reformat only those."""
-        new, old = ([*map(_full_text, each)] for each in (lines, self._lines))
+        new, old = ([*map(_line_with_shape, each)] for each in (lines, self._lines))
         is_same = theme == self._theme and new == old
         current = tuple(number for number, line in enumerate(lines) if line.is_highlighted)
         changed = sorted({*self._current} ^ {*current}) if is_same else list(range(len(lines)))
@@ -107,7 +107,7 @@ class CodeTextView(QPlainTextEdit):
         """Replace the text and keep the scroll position."""
         bars = (self.horizontalScrollBar(), self.verticalScrollBar())
         places = [bar.value() for bar in bars]
-        self.setPlainText("\n".join(_full_text(line) for line in lines))
+        self.setPlainText("\n".join(_line_with_shape(line) for line in lines))
         for bar, place in zip(bars, places, strict=True):
             bar.setValue(place)
 
@@ -122,13 +122,13 @@ class CodeTextView(QPlainTextEdit):
         quiet = QTextCharFormat()
         quiet.setForeground(QColor(self._theme.quiet))
         cursor = QTextCursor(self.document())
-        for begin, end, form in ((0, code, ink), (code, len(_full_text(line)), quiet)):
+        for begin, end, form in ((0, code, ink), (code, len(_line_with_shape(line)), quiet)):
             cursor.setPosition(start + begin)
             cursor.setPosition(start + end, QTextCursor.MoveMode.KeepAnchor)
             cursor.setCharFormat(form)
 
     def _describe_current_lines(self) -> None:
-        running = [_full_text(self._lines[number]) for number in self._current]
+        running = [_line_with_shape(self._lines[number]) for number in self._current]
         self.setAccessibleDescription(f"Current code: {'; '.join(running)}" if running else "")
 
     def _scroll_to_current(self) -> None:
@@ -171,14 +171,14 @@ class CodeSection(QWidget):
         row.addWidget(self.show_all)
         row.addWidget(self.copy)
         row.addStretch(1)
-        self.running = RichLabel()
+        self.running = HtmlLabel()
         self.running.setWordWrap(True)
-        self.running.setFont(_fixed_font())
+        self.running.setFont(_monospace_font())
         column.addWidget(self.running)
         column.addLayout(row)
         column.addWidget(self.box)
         column.addWidget(self.code, 1)
-        self._shown: tuple[CodePanel | None, Theme] | None = None
+        self._shown: tuple[CodeContents | None, Theme] | None = None
         self.show_code(None, LIGHT)
         self._toggle_all(False)
 
@@ -200,7 +200,7 @@ class CodeSection(QWidget):
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         self.show_code(screen.panel(CODE_PANEL), theme)
 
-    def show_code(self, panel: CodePanel | None, theme: Theme) -> None:
+    def show_code(self, panel: CodeContents | None, theme: Theme) -> None:
         """Show a run's code, or a placeholder if there is none."""
         if self._shown == (panel, theme):
             return
@@ -234,13 +234,13 @@ class CodeSection(QWidget):
         self.dialectChosen.emit([*DIALECT_TITLES][index])
 
 
-def _fixed_font() -> QFont:
+def _monospace_font() -> QFont:
     made = QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont)
     made.setPixelSize(round(12 * text_scale()))
     return made
 
 
-def _full_text(line: DisplayedCodeLine) -> str:
+def _line_with_shape(line: DisplayedCodeLine) -> str:
     return f"{line.text}{LINE_INDENT}{line.shape}" if line.shape else line.text
 
 

@@ -18,7 +18,7 @@ def connect(pane: ExplainPane, to: FeatureControllers) -> None:
     pane.add_history_buttons(to.actions["cell.go -1"], to.actions["cell.go 1"])
     pane.add_unpin_button(to.actions["cell.unpin"])
     code = pane.code_section
-    code.dialectChosen.connect(to.view_controller.set_dialect)
+    code.dialectChosen.connect(to.view_controller.set_code_dialect)
     code.scriptRequested.connect(to.copy_script)
     action = to.actions["export.copy_script"]
     code.copy.setEnabled(action.isEnabled())
@@ -35,6 +35,6 @@ PANE = PaneSpec(
     "F3",
     is_open=True,
     is_created_with_window=True,
-    commands={"cell.copy": lambda pane: pane.copy()},
+    commands={"cell.copy": lambda pane: pane.copy_explanation()},
     panel=PANEL,
 )

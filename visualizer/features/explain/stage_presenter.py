@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from visualizer.session.resolved_view import ResolvedView
 
 
-class StageExplanationPanel(Struct, frozen=True):
+class StageExplanation(Struct, frozen=True):
     """The explanation of a stage.
 
     Parameters
@@ -37,16 +37,18 @@ class StageExplanationPanel(Struct, frozen=True):
     __repr__ = brief_repr
 
     @property
-    def plain(self) -> str:
+    def plain_text(self) -> str:
         """The sentence without markup, for screen readers."""
         return plain_text(self.sentence)
 
 
-EMPTY_STAGE = StageExplanationPanel()
-STAGE_PANEL: PanelId[StageExplanationPanel] = PanelId("Stage")
+EMPTY_STAGE = StageExplanation()
+STAGE_PANEL: PanelId[StageExplanation] = PanelId("Stage")
 
 
-def present_stage(resolved: ResolvedView, previous: StageExplanationPanel) -> StageExplanationPanel:
+def present_stage_explanation(
+    resolved: ResolvedView, previous: StageExplanation
+) -> StageExplanation:
     """Explain the stage in focus on the flow board, except during a prediction."""
     run, leading, flow = resolved.run, resolved.leading, resolved.flow
     if flow is None or resolved.prediction:
@@ -57,13 +59,13 @@ def present_stage(resolved: ResolvedView, previous: StageExplanationPanel) -> St
         return previous
     rows, columns = run.trace.shape(name)[-2:]
     sentence = describe_step(run, leading, Step(name, range(rows), range(columns)), flow.head)
-    return StageExplanationPanel(run.trace.stage_at(name, leading).title, sentence, made_of)
+    return StageExplanation(run.trace.stage_in_layer(name, leading).title, sentence, made_of)
 
 
 PANEL = PanelSpec(
     STAGE_PANEL,
-    lambda resolved, inputs, previous: present_stage(resolved, previous),
+    lambda resolved, inputs, previous: present_stage_explanation(resolved, previous),
     EMPTY_STAGE,
     EXPLAIN_PANE,
-    prefetch=lambda resolved, made, previous: present_stage(resolved, previous),
+    prefetch=lambda resolved, made, previous: present_stage_explanation(resolved, previous),
 )

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QAction, QPaintEvent, QResizeEvent, QShowEvent
 
-    from visualizer.features.explain.presenter import CellExplanationPanel, TermLine
-    from visualizer.features.explain.stage_presenter import StageExplanationPanel
+    from visualizer.features.explain.presenter import CellExplanation, FormattedTerm
+    from visualizer.features.explain.stage_presenter import StageExplanation
     from visualizer.session.screen import Screen
 
 NEXT_TITLE = "Used in"
@@ -76,7 +76,7 @@ class TermLayout(Struct, frozen=True):
         bracket; 0 if no term has text in the column.
     """
 
-    terms: Sequence[TermLine]
+    terms: Sequence[FormattedTerm]
     names: int
     factors: tuple[int, ...]
     values: int
@@ -95,34 +95,36 @@ class TermLayout(Struct, frozen=True):
         """Return the end positions of the factor columns for the given width in pixels."""
         end = self.names + COLUMN_GAP_PX if self.side_by_side_width <= room else FACTOR_INDENT_PX
         return tuple(
-            (end := end + width) - SIGN_MARGIN_PX * _is_sign(column)
+            (end := end + width) - SIGN_MARGIN_PX * _is_sign_column(column)
             for column, width in enumerate(self.factors)
             if width
         )
 
-    def html(self, theme: Theme, room: float) -> str:
+    def format_html(self, theme: Theme, room: float) -> str:
         """Format the lines for the given width in pixels; the last tab stop is the right edge."""
-        below = "" if self.side_by_side_width <= room else f"</p>{_paragraph_start(above=0)}"
+        below = "" if self.side_by_side_width <= room else f"</p>{_paragraph_tag(above=0)}"
         return "".join(
-            f"{_paragraph_start(LINE_MARGIN_PX)}{_marked_html(term.name, term, theme)}{below}"
+            f"{_paragraph_tag(LINE_MARGIN_PX)}{_highlighted_html(term.name, term, theme)}{below}"
             f"{self._format_factors(number, term, theme)}</p>"
             for number, term in enumerate(self.terms)
         )
 
-    def _format_factors(self, number: int, term: TermLine, theme: Theme) -> str:
+    def _format_factors(self, number: int, term: FormattedTerm, theme: Theme) -> str:
         """Format a term's factors and value; each number that was read from a cell is a link."""
         texts = []
         for at in range(len(self.factors) // 3):
-            sign, figure, bracket = map(escape, _column_texts(term, at))
+            sign, figure, bracket = map(escape, _factor_column_texts(term, at))
             if figure and term.pieces[at].source:
                 link = f"<a href='{number}.{at}' style='color:{theme.ink}'>"
                 figure, bracket = f"{link}{figure}</a>", f"{link}{bracket}</a>"
             texts += [sign, figure, bracket]
         columns = [text for text, width in zip(texts, self.factors, strict=True) if width]
-        return "".join(f"\t{each}" for each in (*columns, _marked_html(term.value, term, theme)))
+        return "".join(
+            f"\t{each}" for each in (*columns, _highlighted_html(term.value, term, theme))
+        )
 
 
-def measure_terms(terms: Sequence[TermLine], font: QFont) -> TermLayout:
+def measure_terms(terms: Sequence[FormattedTerm], font: QFont) -> TermLayout:
     """Measure the columns of terms; the chosen term is bold, except for its factors."""
     bold_font = QFont(font)
     bold_font.setBold(True)
@@ -137,8 +139,8 @@ def measure_terms(terms: Sequence[TermLine], font: QFont) -> TermLayout:
         terms,
         names=widest([(term.name, term.is_chosen) for term in terms]),
         factors=tuple(
-            widest([(_column_texts(term, at)[part], False) for term in terms])
-            + 2 * SIGN_MARGIN_PX * _is_sign(3 * at + part)
+            widest([(_factor_column_texts(term, at)[part], False) for term in terms])
+            + 2 * SIGN_MARGIN_PX * _is_sign_column(3 * at + part)
             for at in range(count)
             for part in range(3)
         ),
@@ -146,12 +148,12 @@ def measure_terms(terms: Sequence[TermLine], font: QFont) -> TermLayout:
     )
 
 
-def _is_sign(column: int) -> bool:
+def _is_sign_column(column: int) -> bool:
     """Return whether a column contains signs, which stand before all factors except the first."""
     return column > 0 and column % 3 == 0
 
 
-def _column_texts(term: TermLine, at: int) -> tuple[str, str, str]:
+def _factor_column_texts(term: FormattedTerm, at: int) -> tuple[str, str, str]:
     """Return the sign before a factor, the factor, and the bracket after a negative factor.
 
     The bracket has its own column; in the number's column, it would misalign the digits.
@@ -163,11 +165,11 @@ def _column_texts(term: TermLine, at: int) -> tuple[str, str, str]:
     return (sign, text[:-1], ")") if text.startswith("(") else (sign, text, "")
 
 
-def _paragraph_start(above: int) -> str:
+def _paragraph_tag(above: int) -> str:
     return f"<p style='white-space: pre; margin-top: {above}px; margin-bottom: 0'>"
 
 
-def _marked_html(text: str, term: TermLine, theme: Theme) -> str:
+def _highlighted_html(text: str, term: FormattedTerm, theme: Theme) -> str:
     if not term.is_chosen:
         return escape(text)
     return f"<b style='color:{theme.accent}'>{escape(text)}</b>"
@@ -210,7 +212,7 @@ class _TermsLabel(WrappingLabel):
         self._column_ends = layout.factor_ends(room)
         self._lines_per_term = 1 if layout.side_by_side_width <= room else 2
         self.setText(html)
-        self._set_tabs()
+        self._set_tab_stops()
         self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -241,9 +243,9 @@ class _TermsLabel(WrappingLabel):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._set_tabs()
+        self._set_tab_stops()
 
-    def _set_tabs(self) -> None:
+    def _set_tab_stops(self) -> None:
         document = self.findChild(QTextDocument)
         if document is None:  # the document is created with the first text
             return
@@ -282,7 +284,7 @@ class ExplainPane(QWidget):
         for label in (self.sentence, self.value, self.terms):
             column.addWidget(label)
         self.terms.setTextInteractionFlags(LINK_INTERACTION)
-        self.terms.linkActivated.connect(self._follow_link)
+        self.terms.linkActivated.connect(self._follow_factor_link)
         self.heading.setProperty("role", "quiet")
         column.addStretch(1)
         self.scroll_area = QScrollArea()
@@ -296,7 +298,7 @@ class ExplainPane(QWidget):
         self.onward = WrappingLabel()
         self.onward.setProperty("role", "onward")
         self.onward.setTextInteractionFlags(LINK_INTERACTION)
-        self.onward.linkActivated.connect(self._follow_next)
+        self.onward.linkActivated.connect(self._follow_dependent_cell)
         self.code_section = CodeSection()
         whole = column_layout(self, (0, 0, 0, 0), spacing=0)
         # The closing line follows the terms; it stays visible even if only some terms fit.
@@ -306,7 +308,7 @@ class ExplainPane(QWidget):
         whole.addWidget(self.code_section, 100)
         whole.addStretch(1)
         self.unpin_button: QToolButton | None = None
-        self._panel: CellExplanationPanel | None = None
+        self._panel: CellExplanation | None = None
         self._stage, self._theme = EMPTY_STAGE, LIGHT
         self._show_texts()
 
@@ -340,9 +342,9 @@ class ExplainPane(QWidget):
         for action in actions:
             button = QToolButton()
             button.setDefaultAction(action)
-            self._add_to_trail(button)
+            self._add_heading_button(button)
 
-    def _add_to_trail(self, button: QToolButton, at: int = -1) -> None:
+    def _add_heading_button(self, button: QToolButton, at: int = -1) -> None:
         """Add a small button next to the heading, which needs most of the width."""
         button.setAutoRaise(True)
         button.setFixedSize(*2 * (round(TRAIL_BUTTON_PX * text_scale()),))
@@ -356,14 +358,14 @@ class ExplainPane(QWidget):
         policy.setRetainSizeWhenHidden(True)  # so that the heading is not laid out again
         button.setSizePolicy(policy)
         button.setVisible(bool(self._panel and self._panel.is_pinned))
-        self._add_to_trail(button, 1)
+        self._add_heading_button(button, 1)
 
-    def _follow_link(self, link: str) -> None:
+    def _follow_factor_link(self, link: str) -> None:
         term, piece = map(int, link.split("."))
         if self._panel:
             self.linkFollowed.emit(self._panel.terms[term].pieces[piece].source)
 
-    def _follow_next(self, link: str) -> None:
+    def _follow_dependent_cell(self, link: str) -> None:
         if self._panel:
             self.linkFollowed.emit(self._panel.dependent_cells[int(link)].cell)
 
@@ -373,9 +375,9 @@ class ExplainPane(QWidget):
 
     def show_cell(
         self,
-        panel: CellExplanationPanel | None,
+        panel: CellExplanation | None,
         theme: Theme,
-        stage: StageExplanationPanel = EMPTY_STAGE,
+        stage: StageExplanation = EMPTY_STAGE,
     ) -> None:
         """Explain a cell or, if `panel` is None, the stage; without either, show a placeholder."""
         stage = EMPTY_STAGE if panel else stage
@@ -391,7 +393,7 @@ class ExplainPane(QWidget):
 
     def _show_texts(self) -> None:
         panel, theme = self._panel, self._theme
-        set_accessible_value(self, panel.plain if panel else self._stage.plain)
+        set_accessible_value(self, panel.plain_text if panel else self._stage.plain_text)
         self.value.setVisible(bool(panel and panel.value))
         self.terms.setVisible(bool(panel and panel.formula))
         self.closing.setVisible(bool(panel and panel.closing))
@@ -412,7 +414,7 @@ class ExplainPane(QWidget):
         value = f"<b>{_sized_html(panel.value, VALUE_SIZE_PX)}</b>"
         self.value.setText(f"{value}<span style='color:{theme.quiet}'>{also}</span>")
         self.closing.setText(_sized_html(f"<b>{escape(panel.closing)}</b>", CLOSING_SIZE_PX))
-        self.onward.setText(_next_cells_html(panel, theme))
+        self.onward.setText(_dependent_cells_html(panel, theme))
         self._write_terms()
 
     def _write_terms(self) -> None:
@@ -427,19 +429,19 @@ class ExplainPane(QWidget):
         rest = f"<p style='color:{theme.quiet}'>{escape(panel.rest)}</p>" if panel.rest else ""
         self.terms.setMinimumWidth(lines.stacked_width)
         formula = f"<p style='color:{theme.quiet}'>{escape(panel.formula)}</p>"
-        html = f"{formula}{lines.html(theme, room)}{rest}"
+        html = f"{formula}{lines.format_html(theme, room)}{rest}"
         self.terms.show_terms(html, lines, room, theme)
 
-    def copy(self) -> None:
+    def copy_explanation(self) -> None:
         """Copy the sentence and the terms to the clipboard as plain text."""
         if panel := self._panel:
-            lines = [panel.heading, panel.plain, f"{panel.formula} = {panel.value}"]
+            lines = [panel.heading, panel.plain_text, f"{panel.formula} = {panel.value}"]
             lines += [f"{term.name}\t{term.product}\t{term.value}" for term in panel.terms]
             lines += [line for line in (panel.rest, panel.closing) if line]
             QGuiApplication.clipboard().setText("\n".join(lines))
 
 
-def _next_cells_html(panel: CellExplanationPanel, theme: Theme) -> str:
+def _dependent_cells_html(panel: CellExplanation, theme: Theme) -> str:
     """Format the links to the cells that are computed from the cell."""
     links = ", ".join(
         f"<a href='{number}' style='color:{theme.ink}'>{escape(found.words)}</a>"

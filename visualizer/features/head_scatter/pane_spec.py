@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def connect(pane: HeadScatterPane, to: FeatureControllers) -> None:
     """Connect the choice of the measures and of a head."""
-    pane.measuresChosen.connect(to.view_controller.set_scatter)
+    pane.measuresChosen.connect(to.view_controller.set_scatter_axes)
     pane.headChosen.connect(to.view_controller.show_head_of_layer)
     to.connect_measurement(pane.measuring)
 

@@ -10,26 +10,26 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.model_reading import (
-    AblationAnswer,
-    LogitPartsAnswer,
-    ModelQuestion,
-    QuestionKind,
+from visualizer.attention.model_forward_pass import (
+    AblationResult,
+    AnalysisKind,
+    AnalysisRequest,
+    LogitAttributionResult,
 )
 from visualizer.attention.roles import Role
-from visualizer.format import format_short
+from visualizer.format import format_two_decimals
 from visualizer.session.model_panes import (
     HIDDEN_MESSAGE,
     SCORES_ONLY_MESSAGE,
     MeasurementStatus,
     measurement_status,
 )
-from visualizer.session.pane_spec import PanelSpec, prefetch_only
+from visualizer.session.pane_spec import PanelSpec, prefetch_without_panel
 from visualizer.session.retrieval_weights import available_retrieval_weights
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
-    from visualizer.attention.model_reading import ModelAnswer
+    from visualizer.attention.model_forward_pass import ModelAnswer
     from visualizer.session.resolved_view import ResolvedView
 
 PANE_TITLE = "Scatter"
@@ -83,7 +83,7 @@ class ScatterAxis(Struct, frozen=True, eq=False):
     chance: float
 
     @property
-    def ends(self) -> tuple[float, float]:
+    def limits(self) -> tuple[float, float]:
         """The limits of the axis: they include all values and `chance`, and are never equal."""
         known = np.append(self.values[np.isfinite(self.values)], self.chance)
         known = known[np.isfinite(known)]
@@ -96,15 +96,17 @@ class ScatterAxis(Struct, frozen=True, eq=False):
         unit = f" ({self.measure.unit})" if self.measure.unit else ""
         return f"{self.measure.title}{unit}"
 
-    def describe(self, place: LayerHeadIndex) -> str:
+    def describe_head(self, place: LayerHeadIndex) -> str:
         """Describe the value of a head, with the value for uniform attention as a reference."""
-        number = format_short(float(self.values[place]))
+        number = format_two_decimals(float(self.values[place]))
         description = f"{self.measure.title} {number} {self.measure.unit}".rstrip()
         has_uniform = self.measure in {*MEASURES, RETRIEVAL} and math.isfinite(self.chance)
-        return description + (f" (uniform {format_short(self.chance)})" if has_uniform else "")
+        return description + (
+            f" (uniform {format_two_decimals(self.chance)})" if has_uniform else ""
+        )
 
 
-class HeadScatterPanel(Struct, frozen=True, eq=False):
+class HeadScatterContents(Struct, frozen=True, eq=False):
     """Contents of the Scatter pane.
 
     Parameters
@@ -139,7 +141,7 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
     qualifier: str = ""
 
     @property
-    def places(self) -> tuple[LayerHeadIndex, ...]:
+    def plotted_heads(self) -> tuple[LayerHeadIndex, ...]:
         """The heads that have both measures, from left to right."""
         if self.across is None or self.up is None:
             return ()
@@ -148,9 +150,9 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
         places = [(layer, head) for layer, head in known]
         return tuple(sorted(places, key=lambda place: (across[place], place)))
 
-    def describe(self, place: LayerHeadIndex) -> str:
+    def describe_head(self, place: LayerHeadIndex) -> str:
         """Describe a head by both measures, with the values for uniform attention."""
-        descriptions = [axis.describe(place) for axis in (self.across, self.up) if axis]
+        descriptions = [axis.describe_head(place) for axis in (self.across, self.up) if axis]
         head = f"Layer {self.layers[place[0]] + 1}, head {place[1] + 1}"
         return f"{', '.join(filter(None, (head, self.qualifier)))}: {'; '.join(descriptions)}."
 
@@ -159,43 +161,43 @@ class HeadScatterPanel(Struct, frozen=True, eq=False):
         if self.across is None or self.up is None:
             return ""
         lines = [f"Layer\tHead\t{self.across.title}\t{self.up.title}"]
-        for layer, head in self.places:
+        for layer, head in self.plotted_heads:
             across, up = (axis.values[layer, head] for axis in (self.across, self.up))
             lines.append(f"{self.layers[layer] + 1}\t{head + 1}\t{across:.7g}\t{up:.7g}")
         return "".join(f"{line}\n" for line in lines)
 
 
-SCATTER_PANEL: PanelId[HeadScatterPanel] = PanelId(PANE_TITLE)
+SCATTER_PANEL: PanelId[HeadScatterContents] = PanelId(PANE_TITLE)
 
 
 def prefetch(resolved: ResolvedView) -> None:
     """Measure the heads for `present_scatter`; called on the worker thread."""
-    trace, texts = resolved.run.trace, resolved.run.compared_texts
-    if Role.WEIGHTS in trace and trace.is_measured(Role.WEIGHTS, texts):
+    trace, texts = resolved.run.trace, resolved.run.key_texts
+    if Role.WEIGHTS in trace and trace.has_head_measures(Role.WEIGHTS, texts):
         trace.head_measures(Role.WEIGHTS, texts)
         trace.uniform_head_measures(Role.WEIGHTS, resolved.leading, texts)
 
 
 def present_scatter(
-    resolved: ResolvedView, previous: HeadScatterPanel | None = None
-) -> HeadScatterPanel:
+    resolved: ResolvedView, previous: HeadScatterContents | None = None
+) -> HeadScatterContents:
     """Present all heads of the current text by the two chosen measures."""
     run, options = resolved.run, resolved.view.scatter
     if Role.WEIGHTS in resolved.hidden_stages:
-        return HeadScatterPanel(message=HIDDEN_MESSAGE)
+        return HeadScatterContents(message=HIDDEN_MESSAGE)
     if Role.WEIGHTS not in run.trace:
-        return HeadScatterPanel(message=SCORES_ONLY_MESSAGE)
+        return HeadScatterContents(message=SCORES_ONLY_MESSAGE)
     if offer := measurement_status(run):
         if previous and previous.offer == offer:
             return previous
-        return HeadScatterPanel(message=offer.message, offer=offer)
+        return HeadScatterContents(message=offer.message, offer=offer)
     model_answers = _known_answers(resolved)
-    measures = run.trace.head_measures(Role.WEIGHTS, run.compared_texts)
+    measures = run.trace.head_measures(Role.WEIGHTS, run.key_texts)
     layer = run.trace.axis_position("layer", resolved.leading)
     shown = frozenset((layer, head) for head in resolved.heads)
     map_name = resolved.view.colouring.sequential
     retrieval = available_retrieval_weights(resolved)
-    qualifier = run.trace.weights_qualifier(run.trace.attention)
+    qualifier = run.trace.weights_qualifier(run.trace.attention_stage_name)
     viewed = options, shown, map_name, resolved.leading, qualifier
     made_of = (measures, retrieval, *viewed, *model_answers)
     if previous and previous.made_of == made_of:
@@ -208,7 +210,7 @@ def present_scatter(
         _build_axis(resolved, by_name.get(name, default), answers)
         for name, default in zip((options.across, options.up), MEASURES[:2], strict=True)
     )
-    panel = HeadScatterPanel(
+    panel = HeadScatterContents(
         choices,
         across,
         up,
@@ -218,7 +220,7 @@ def present_scatter(
         made_of=made_of,
         qualifier=qualifier,
     )
-    return panel if panel.places else replace(panel, message=UNMEASURED_MESSAGE)
+    return panel if panel.plotted_heads else replace(panel, message=UNMEASURED_MESSAGE)
 
 
 def _build_axis(
@@ -227,7 +229,7 @@ def _build_axis(
     """Return the axis with the values of all heads for the current text."""
     if measure.name in answers:
         return ScatterAxis(measure, answers[measure.name], 0.0)
-    trace, texts = resolved.run.trace, resolved.run.compared_texts
+    trace, texts = resolved.run.trace, resolved.run.key_texts
     retrieval = available_retrieval_weights(resolved)
     if measure is RETRIEVAL and retrieval:
         return ScatterAxis(measure, retrieval.values, retrieval.chance[0])
@@ -237,7 +239,7 @@ def _build_axis(
     uniform = trace.uniform_head_measures(Role.WEIGHTS, resolved.leading, texts)
     return ScatterAxis(
         measure,
-        values.reshape(trace.count("layer"), -1),
+        values.reshape(trace.axis_size("layer"), -1),
         float(getattr(uniform, measure.name)[0]),
     )
 
@@ -246,8 +248,8 @@ def _known_answers(resolved: ResolvedView) -> tuple[ModelAnswer | None, ...]:
     """Return the known attribution and ablation results for the selected token."""
     reading, token = resolved.run.reading, resolved.view.attribution.token
     known = reading.answers.known if reading else {}
-    kinds = QuestionKind.PARTS, QuestionKind.ABLATIONS
-    return tuple(known.get(ModelQuestion(kind, token)) for kind in kinds)
+    kinds = AnalysisKind.PARTS, AnalysisKind.ABLATIONS
+    return tuple(known.get(AnalysisRequest(kind, token)) for kind in kinds)
 
 
 def _values_by_measure(
@@ -256,9 +258,9 @@ def _values_by_measure(
     """Return the values [layer, head] that the results contain, keyed by measure name."""
     reading, found = resolved.run.reading, {}
     for answer in answers if reading else ():
-        if isinstance(answer, LogitPartsAnswer):
+        if isinstance(answer, LogitAttributionResult):
             name, layers, values = LOGIT_CONTRIBUTION, answer.parts.layers, answer.parts.heads
-        elif isinstance(answer, AblationAnswer):
+        elif isinstance(answer, AblationResult):
             name, layers, values = ABLATION_LOSS, answer.layers, -answer.changes
         else:
             continue
@@ -270,10 +272,10 @@ def _values_by_measure(
 PANEL = PanelSpec(
     SCATTER_PANEL,
     lambda resolved, inputs, previous: present_scatter(resolved, previous),
-    HeadScatterPanel(),
+    HeadScatterContents(),
     SCATTER_PANEL.name,
     prefetch_key=lambda resolved: resolved.leading,
-    prefetch=partial(prefetch_only, prefetch),
+    prefetch=partial(prefetch_without_panel, prefetch),
     is_refined=True,
     needs_retrieval=True,
 )

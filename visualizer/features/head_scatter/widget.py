@@ -9,14 +9,14 @@ from PySide6.QtCore import QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QGuiApplication, QKeySequence, QPainter, QPen
 from PySide6.QtWidgets import QComboBox, QWidget
 
-from visualizer.features.head_scatter.presenter import SCATTER_PANEL, HeadScatterPanel
-from visualizer.format import format_short
-from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_image, colour_table
+from visualizer.features.head_scatter.presenter import SCATTER_PANEL, HeadScatterContents
+from visualizer.format import format_two_decimals
+from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_table, create_colour_image
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import DescriptionLabel, PlainLabel, plain_tooltip
+from visualizer.widgets.labels import DescriptionLabel, PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.measurement_control import MeasurementControl
 from visualizer.widgets.painted_message import paint_message
@@ -66,7 +66,7 @@ class HeadScatterPane(QWidget):
             box.setToolTip(plain_tooltip(f"Measure on the {title.lower()} axis"))
             box.activated.connect(self._choose_measures)
             install_input_filters(box)
-            whole, label = QWidget(), PlainLabel(title)
+            whole, label = QWidget(), PlainTextLabel(title)
             row = row_layout(whole, (0, 0, 0, 0), spacing=6)
             row.addWidget(label)
             row.addWidget(box, 1)
@@ -88,7 +88,7 @@ class HeadScatterPane(QWidget):
             box.setEnabled(axis is not None)
             if axis is not None:
                 box.setCurrentIndex(box.findData(axis.measure.name))
-        self.measuring.show_offer(panel.offer)
+        self.measuring.show_measurement_status(panel.offer)
         self.description.setVisible(panel.offer is None)
         self.plot.show_panel(panel, theme)
 
@@ -115,7 +115,7 @@ class HeadScatterPlot(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setMouseTracking(True)
         self.setMinimumHeight(round(160 * text_scale()))
-        self._panel, self._theme = HeadScatterPanel(), LIGHT
+        self._panel, self._theme = HeadScatterContents(), LIGHT
         self._places: tuple[LayerHeadIndex, ...] = ()
         self._values = np.empty((0, 2))
         """The values of all heads on both axes, [head, axis]."""
@@ -123,11 +123,11 @@ class HeadScatterPlot(QWidget):
         """The current head for keyboard navigation."""
         self._hovered: LayerHeadIndex | None = None
 
-    def show_panel(self, panel: HeadScatterPanel, theme: Theme) -> None:
+    def show_panel(self, panel: HeadScatterContents, theme: Theme) -> None:
         """Show the heads, or a message if there are none."""
         if panel is self._panel and theme is self._theme:
             return
-        self._panel, self._theme, self._places = panel, theme, panel.places
+        self._panel, self._theme, self._places = panel, theme, panel.plotted_heads
         axes = [axis for axis in (panel.across, panel.up) if axis]
         self._values = np.array([[axis.values[at] for axis in axes] for at in self._places])
         if self._current not in self._places:
@@ -143,7 +143,7 @@ class HeadScatterPlot(QWidget):
         """The rectangle between the axes."""
         line, radius = font_metrics(10).height(), (POINT_RADIUS_PX + 2) * text_scale()
         up = self._panel.up
-        ends = map(format_short, up.ends if up else (0.0, 1.0))
+        ends = map(format_two_decimals, up.limits if up else (0.0, 1.0))
         left = max(map(font_metrics(10).horizontalAdvance, ends)) + 6 + radius
         whole = QRectF(self.rect())
         return whole.adjusted(left, line + radius, -radius - 2, -3 * line - radius)
@@ -162,12 +162,12 @@ class HeadScatterPlot(QWidget):
     def _map_points(self, numbers: np.ndarray) -> np.ndarray:
         """Convert values [head, axis] to positions; vectorized for many heads."""
         area, axes = self._plot_area, (self._panel.across, self._panel.up)
-        low, high = np.array([axis.ends if axis else (0.0, 1.0) for axis in axes]).T
+        low, high = np.array([axis.limits if axis else (0.0, 1.0) for axis in axes]).T
         shares = (numbers - low) / (high - low)
         placed: np.ndarray = (area.left(), area.bottom()) + shares * (area.width(), -area.height())
         return placed
 
-    def _place_at(self, point: QPointF) -> LayerHeadIndex | None:
+    def _head_at(self, point: QPointF) -> LayerHeadIndex | None:
         if not self._places:
             return None
         distances = np.abs(self._map_points(self._values) - (point.x(), point.y())).sum(-1)
@@ -201,26 +201,26 @@ class HeadScatterPlot(QWidget):
         painter.drawRect(frame)
         painter.setPen(QPen(QColor(self._theme.quiet), 1, Qt.PenStyle.DashLine))
         if np.isfinite(across.chance):
-            at = self._map_point(across.chance, up.ends[0]).x()
+            at = self._map_point(across.chance, up.limits[0]).x()
             painter.drawLine(QPointF(at, frame.top()), QPointF(at, frame.bottom()))
         if np.isfinite(up.chance):
-            at = self._map_point(across.ends[0], up.chance).y()
+            at = self._map_point(across.limits[0], up.chance).y()
             painter.drawLine(QPointF(frame.left(), at), QPointF(frame.right(), at))
         painter.setPen(QColor(self._theme.quiet))
         room = QRectF(frame.left(), frame.bottom() + 1, frame.width(), line)
-        painter.drawText(room, ALIGN_LEFT, format_short(across.ends[0]))
-        painter.drawText(room, ALIGN_RIGHT, format_short(across.ends[1]))
+        painter.drawText(room, ALIGN_LEFT, format_two_decimals(across.limits[0]))
+        painter.drawText(room, ALIGN_RIGHT, format_two_decimals(across.limits[1]))
         title = font_metrics(10).elidedText(
             f"{across.title} →", Qt.TextElideMode.ElideRight, 0.6 * frame.width()
         )
         painter.drawText(room, Qt.AlignmentFlag.AlignCenter, title)
         painter.drawText(QRectF(0, 0, self.width(), line), ALIGN_LEFT, f"↑ {up.title}")
-        for value, at in ((up.ends[0], area.bottom()), (up.ends[1], area.top())):
+        for value, at in ((up.limits[0], area.bottom()), (up.limits[1], area.top())):
             side = QRectF(0, at - line / 2, frame.left() - 3, line)
-            painter.drawText(side, ALIGN_RIGHT, format_short(value))
-        self._paint_layers(painter, room.translated(0, 1.3 * line))
+            painter.drawText(side, ALIGN_RIGHT, format_two_decimals(value))
+        self._paint_layer_scale(painter, room.translated(0, 1.3 * line))
 
-    def _paint_layers(self, painter: QPainter, room: QRectF) -> None:
+    def _paint_layer_scale(self, painter: QPainter, room: QRectF) -> None:
         """Paint the colour scale of the layers, labelled with the first and the last number."""
         layers, lines = self._panel.layers, font_metrics(10)
         first, last = f"layer {layers[0] + 1}", str(layers[-1] + 1)
@@ -229,7 +229,7 @@ class HeadScatterPlot(QWidget):
         painter.drawText(room, ALIGN_LEFT, first)
         bar = QRectF(room.left() + left, room.center().y() - 3, width, 6)
         ramp = np.arange(MAX_COLOUR_INDEX + 1, dtype=np.uint8)[None]
-        painter.drawImage(bar, colour_image(ramp, self._panel.map_name, self._theme))
+        painter.drawImage(bar, create_colour_image(ramp, self._panel.map_name, self._theme))
         painter.drawText(room.adjusted(left + width + 6, 0, 0, 0), ALIGN_LEFT, last)
 
     def _paint_points(self, painter: QPainter) -> None:
@@ -257,13 +257,13 @@ class HeadScatterPlot(QWidget):
     # ------------------------------------------------------------------ input
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
-        self._set_hovered(self._place_at(event.position()))
+        self._set_hovered(self._head_at(event.position()))
 
     def leaveEvent(self, event: QEvent) -> None:
         self._set_hovered(None)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        place = self._place_at(event.position())
+        place = self._head_at(event.position())
         if event.button() is Qt.MouseButton.LeftButton and place is not None:
             self._current = place
             self.chosen.emit(*place)
@@ -298,6 +298,6 @@ class HeadScatterPlot(QWidget):
         """Mark and describe the hovered head or, with keyboard focus, the current head."""
         self.update()
         place = self._hovered or (self._current if self.hasFocus() else None)
-        words = self._panel.describe(place) if place is not None else self._panel.message
+        words = self._panel.describe_head(place) if place is not None else self._panel.message
         set_accessible_value(self, words)
         self.pointed.emit(words if place is not None else "")

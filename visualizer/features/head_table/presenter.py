@@ -12,13 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention.roles import Role
-from visualizer.format import format_number, format_share
+from visualizer.format import format_number, format_percentage
 from visualizer.session.model_panes import (
     SCORES_ONLY_MESSAGE,
     MeasurementStatus,
     measurement_status,
 )
-from visualizer.session.pane_spec import PanelSpec, prefetch_only
+from visualizer.session.pane_spec import PanelSpec, prefetch_without_panel
 from visualizer.session.retrieval_weights import RetrievalWeights, available_retrieval_weights
 from visualizer.session.screen import PanelId
 
@@ -53,7 +53,7 @@ ColumnValues = tuple[float | None, ...]
 """Values of the heads in the unit of their column, or None for a head without a value."""
 
 
-class HeadColumn(Struct, frozen=True):
+class HeadTableColumn(Struct, frozen=True):
     """One column of the table: a measure of heads.
 
     Parameters
@@ -96,15 +96,15 @@ class HeadColumn(Struct, frozen=True):
         return f"{value:.{self.decimals}f}".replace("-", "−" if round(value, self.decimals) else "")
 
 
-PREVIOUS_COLUMN = HeadColumn(
+PREVIOUS_COLUMN = HeadTableColumn(
     "Previous",
     "%",
     "Weight on the token before the query, averaged over all queries except the first.",
     1,
     "previous",
 )
-FIRST_COLUMN = HeadColumn("First", "%", "Weight on the first token of the text.", 1, "first")
-INDUCTION_COLUMN = HeadColumn(
+FIRST_COLUMN = HeadTableColumn("First", "%", "Weight on the first token of the text.", 1, "first")
+INDUCTION_COLUMN = HeadTableColumn(
     "Induction",
     "%",
     "Weight on the tokens that followed earlier occurrences of the query’s token, averaged over "
@@ -112,7 +112,7 @@ INDUCTION_COLUMN = HeadColumn(
     1,
     "induction",
 )
-DUPLICATE_COLUMN = HeadColumn(
+DUPLICATE_COLUMN = HeadTableColumn(
     "Duplicate",
     "%",
     "Weight on earlier occurrences of the query’s token, averaged over queries whose token "
@@ -120,11 +120,13 @@ DUPLICATE_COLUMN = HeadColumn(
     1,
     "duplicate",
 )
-CURRENT_COLUMN = HeadColumn(
+CURRENT_COLUMN = HeadTableColumn(
     "Current", "%", "Weight on the query’s own position (the diagonal).", 1, "own"
 )
-MAX_WEIGHT_COLUMN = HeadColumn("Largest weight", "%", "Largest weight of each query.", 1, "largest")
-ENTROPY_COLUMN = HeadColumn(
+MAX_WEIGHT_COLUMN = HeadTableColumn(
+    "Largest weight", "%", "Largest weight of each query.", 1, "largest"
+)
+ENTROPY_COLUMN = HeadTableColumn(
     "Entropy",
     "bits",
     "Entropy of the attention weights, −Σ w·log₂ w: 0 if one key has all the weight, log₂ n if n "
@@ -132,14 +134,14 @@ ENTROPY_COLUMN = HeadColumn(
     2,
     "entropy",
 )
-DISTANCE_COLUMN = HeadColumn(
+DISTANCE_COLUMN = HeadTableColumn(
     "Distance",
     "tokens",
     "Mean distance between query and key, weighted by attention: Σ w·|query − key|.",
     2,
     "distance",
 )
-VALUE_WEIGHTING_COLUMN = HeadColumn(
+VALUE_WEIGHTING_COLUMN = HeadTableColumn(
     "Value-weighted",
     "%",
     "Change in a row’s weights when they are multiplied by the value norms and renormalized: half "
@@ -147,7 +149,7 @@ VALUE_WEIGHTING_COLUMN = HeadColumn(
     1,
     "value_weighting",
 )
-RETRIEVAL = HeadColumn(
+RETRIEVAL = HeadTableColumn(
     "Retrieval",
     "%",
     "Weight of the pinned query on the selected tokens or, if none are selected, on the pinned "
@@ -167,7 +169,7 @@ values.
 """
 
 
-class HeadRow(Struct, frozen=True):
+class HeadTableRow(Struct, frozen=True):
     """One row of the table: the measures of a head, or the means over all heads.
 
     Parameters
@@ -209,7 +211,7 @@ class HeadRow(Struct, frozen=True):
         return f"{layer}{'head' if layer else 'Head'} {self.head + 1}"
 
 
-class HeadTablePanel(Struct, frozen=True, eq=False):
+class HeadTableContents(Struct, frozen=True, eq=False):
     """Contents of the Heads pane: the heads of all layers, for one text.
 
     Parameters
@@ -229,26 +231,28 @@ class HeadTablePanel(Struct, frozen=True, eq=False):
 
     summary: str = ""
     sentences: tuple[str, ...] = ()
-    columns: tuple[HeadColumn, ...] = ()
-    rows: tuple[HeadRow, ...] = ()
+    columns: tuple[HeadTableColumn, ...] = ()
+    rows: tuple[HeadTableRow, ...] = ()
     uniform: ColumnValues = ()
     offer: MeasurementStatus | None = None
     made_of: tuple[object, ...] = ()
 
 
-HEADS_PANEL: PanelId[HeadTablePanel | None] = PanelId(PANE_TITLE)
+HEADS_PANEL: PanelId[HeadTableContents | None] = PanelId(PANE_TITLE)
 
 
 def prefetch(resolved: ResolvedView) -> None:
-    """Compute the measures that `present_heads` needs; called on the worker thread."""
-    trace, texts = resolved.run.trace, resolved.run.compared_texts
-    if Role.WEIGHTS in trace and trace.is_measured(Role.WEIGHTS, texts):
+    """Compute the measures that `present_head_table` needs; called on the worker thread."""
+    trace, texts = resolved.run.trace, resolved.run.key_texts
+    if Role.WEIGHTS in trace and trace.has_head_measures(Role.WEIGHTS, texts):
         trace.head_measures(Role.WEIGHTS, texts)
-        for leading in np.ndindex(trace.leading):  # the user may switch to another text
+        for leading in np.ndindex(trace.leading_sizes):  # the user may switch to another text
             trace.uniform_head_measures(Role.WEIGHTS, leading, texts)
 
 
-def present_heads(resolved: ResolvedView, previous: HeadTablePanel | None) -> HeadTablePanel | None:
+def present_head_table(
+    resolved: ResolvedView, previous: HeadTableContents | None
+) -> HeadTableContents | None:
     """Present the measures of all heads for the current text.
 
     Return None while a prediction hides the weights.
@@ -257,8 +261,8 @@ def present_heads(resolved: ResolvedView, previous: HeadTablePanel | None) -> He
     if Role.WEIGHTS in resolved.hidden_stages:
         return None
     if Role.WEIGHTS not in run.trace:
-        return HeadTablePanel(sentences=(SCORES_ONLY_MESSAGE,))
-    texts, places = run.compared_texts, _all_layers_leading(run, leading)
+        return HeadTableContents(sentences=(SCORES_ONLY_MESSAGE,))
+    texts, places = run.key_texts, _layer_leading_indices(run, leading)
     numbers = resolved.layer_numbers if len(places) > 1 else ()
     retrieval = available_retrieval_weights(resolved)
     made_of: tuple[object, ...]
@@ -266,15 +270,17 @@ def present_heads(resolved: ResolvedView, previous: HeadTablePanel | None) -> He
         made_of = (offer, retrieval)
         if previous and previous.made_of == made_of:
             return previous
-        panel = _retrieval_table(retrieval, numbers) if retrieval else HeadTablePanel()
+        panel = _retrieval_table(retrieval, numbers) if retrieval else HeadTableContents()
         return replace(panel, offer=offer, made_of=made_of)
     measures = run.trace.head_measures(Role.WEIGHTS, texts)
-    summary = _describe_scope(run, [measures.queries[place] for place in places], leading)
+    summary = _describe_averaged_queries(
+        run, [measures.queries[place] for place in places], leading
+    )
     uniform = _uniform_values(run, places, texts)
     made_of = (measures, summary, tuple(uniform.values()), places, numbers, retrieval)
     if previous and previous.made_of == made_of:
         return previous
-    columns: dict[HeadColumn, ColumnValues] = {
+    columns: dict[HeadTableColumn, ColumnValues] = {
         column: tuple(chain.from_iterable(column.read_values(measures, place) for place in places))
         for column in uniform
     }
@@ -284,19 +290,21 @@ def present_heads(resolved: ResolvedView, previous: HeadTablePanel | None) -> He
     sentences = _build_sentences(columns, uniform, rows)
     if len(rows) > 1:
         means = tuple(map(_mean_value, columns.values()))
-        rows.append(HeadRow(None, means, _format_values(columns, means)))
+        rows.append(HeadTableRow(None, means, _format_values(columns, means)))
     values = tuple(uniform.values())
-    return HeadTablePanel(summary, sentences, tuple(columns), tuple(rows), values, made_of=made_of)
+    return HeadTableContents(
+        summary, sentences, tuple(columns), tuple(rows), values, made_of=made_of
+    )
 
 
-def _retrieval_table(retrieval: RetrievalWeights, numbers: tuple[int, ...]) -> HeadTablePanel:
+def _retrieval_table(retrieval: RetrievalWeights, numbers: tuple[int, ...]) -> HeadTableContents:
     """Return a panel with only the retrieval column, for the heads computed so far."""
     values, chance = _retrieval_column(retrieval)
     rows = _build_rows({RETRIEVAL: values}, numbers)
     sentences = _build_sentences({RETRIEVAL: values}, {RETRIEVAL: chance}, rows)
-    if not retrieval.is_whole or sentences == (NEAR_UNIFORM_MESSAGE,):
+    if not retrieval.is_complete or sentences == (NEAR_UNIFORM_MESSAGE,):
         sentences = ()
-    return HeadTablePanel("", sentences, (RETRIEVAL,), tuple(rows), (chance,))
+    return HeadTableContents("", sentences, (RETRIEVAL,), tuple(rows), (chance,))
 
 
 def _retrieval_column(found: RetrievalWeights) -> tuple[ColumnValues, float | None]:
@@ -306,20 +314,20 @@ def _retrieval_column(found: RetrievalWeights) -> tuple[ColumnValues, float | No
     return RETRIEVAL.convert_to_unit(found.values.ravel()), 100 * chance if is_same else None
 
 
-def _all_layers_leading(run: Run, leading: LeadingIndex) -> tuple[LeadingIndex, ...]:
+def _layer_leading_indices(run: Run, leading: LeadingIndex) -> tuple[LeadingIndex, ...]:
     """Return the leading index of each layer for the current text."""
     if "layer" not in run.trace.axes:
         return (leading,)
     text = run.trace.axis_position("text", leading)
-    layers = range(run.trace.count("layer"))
+    layers = range(run.trace.axis_size("layer"))
     return tuple(run.trace.leading_index(layer=layer, text=text) for layer in layers)
 
 
 def _uniform_values(
     run: Run, places: tuple[LeadingIndex, ...], texts: Texts
-) -> dict[HeadColumn, float | None]:
+) -> dict[HeadTableColumn, float | None]:
     """Return the available columns with their values for uniform attention."""
-    found: dict[HeadColumn, float | None] = {}
+    found: dict[HeadTableColumn, float | None] = {}
     measured = [run.trace.uniform_head_measures(Role.WEIGHTS, place, texts) for place in places]
     for column in COLUMNS:
         values = [column.read_values(each, ())[0] for each in measured]
@@ -331,7 +339,7 @@ def _uniform_values(
     return found
 
 
-def format_tsv(table: HeadTablePanel, rows: tuple[HeadRow, ...]) -> str:
+def format_tsv(table: HeadTableContents, rows: tuple[HeadTableRow, ...]) -> str:
     """Format rows as tab-separated values, for a spreadsheet."""
     titles = ["Head", *(f"{column.title} ({column.unit})" for column in table.columns)]
     named = [*((row.name, row.values) for row in rows), (UNIFORM_LABEL, table.uniform)]
@@ -341,8 +349,8 @@ def format_tsv(table: HeadTablePanel, rows: tuple[HeadRow, ...]) -> str:
 
 
 def _build_rows(
-    columns: Mapping[HeadColumn, ColumnValues], numbers: tuple[int, ...]
-) -> list[HeadRow]:
+    columns: Mapping[HeadTableColumn, ColumnValues], numbers: tuple[int, ...]
+) -> list[HeadTableRow]:
     """Return one row per head.
 
     Parameters
@@ -353,7 +361,7 @@ def _build_rows(
     every = [*zip(*columns.values(), strict=True)]
     heads = len(every) // max(1, len(numbers))
     return [
-        HeadRow(
+        HeadTableRow(
             at % heads,
             values,
             _format_values(columns, values),
@@ -364,7 +372,7 @@ def _build_rows(
     ]
 
 
-def _format_values(columns: Iterable[HeadColumn], values: ColumnValues) -> tuple[str, ...]:
+def _format_values(columns: Iterable[HeadTableColumn], values: ColumnValues) -> tuple[str, ...]:
     return tuple(column.format_value(value) for column, value in zip(columns, values, strict=True))
 
 
@@ -373,16 +381,18 @@ def _mean_value(values: ColumnValues) -> float | None:
     return sum(numbers) / len(numbers) if len(numbers) == len(values) else None
 
 
-def _describe_scope(run: Run, queries: list[np.ndarray], leading: LeadingIndex) -> str:
+def _describe_averaged_queries(run: Run, queries: list[np.ndarray], leading: LeadingIndex) -> str:
     """Describe the weights, and the queries over which the values are averaged."""
     spec = run.trace.spec
     tokens = (
-        spec.lengths[run.trace.axis_position("text", leading)] if spec.lengths else run.trace.tokens
+        spec.lengths[run.trace.axis_position("text", leading)]
+        if spec.lengths
+        else run.trace.query_count
     )
-    qualifier = run.trace.weights_qualifier(run.trace.attention)
+    qualifier = run.trace.weights_qualifier(run.trace.attention_stage_name)
     weights = " ".join(filter(None, ("weights", qualifier)))
     counted = int(min(counts.min() for counts in queries))
-    query_count, key_count = run.trace.sides
+    query_count, key_count = run.trace.query_key_counts
     rest = "" if query_count == key_count else CROSS_ATTENTION_NOTE
     every = "1 query" if tokens == 1 else f"{tokens:,} queries"
     if counted == tokens:
@@ -401,7 +411,7 @@ class _LeadingHeadText(Struct, frozen=True):
         lead.
     """
 
-    column: HeadColumn
+    column: HeadTableColumn
     words: str
     none: str
     is_maximum: bool = True
@@ -431,7 +441,7 @@ class _LeadingHeadText(Struct, frozen=True):
     def format_value(self, value: float) -> str:
         if self.column is ENTROPY_COLUMN:
             return f"{self.column.format_value(value)} bits"
-        return format_share(value / 100)
+        return format_percentage(value / 100)
 
 
 _LEADING_HEAD_TEXTS = (
@@ -456,9 +466,9 @@ _LEADING_HEAD_TEXTS = (
 
 
 def _build_sentences(
-    columns: Mapping[HeadColumn, ColumnValues],
-    uniform: Mapping[HeadColumn, float | None],
-    rows: list[HeadRow],
+    columns: Mapping[HeadTableColumn, ColumnValues],
+    uniform: Mapping[HeadTableColumn, float | None],
+    rows: list[HeadTableRow],
 ) -> tuple[str, ...]:
     """Return sentences that name the leading heads, and the measures in which no head stands out.
 
@@ -490,7 +500,7 @@ def _build_sentences(
             reach = claim.format_value(least)
             reach = reach if _is_close(least, best) else f"at least {reach}"
             sentences.append(
-                f"{_name_heads([rows[at] for at in heads])} {words}: {reach}, {comparison}"
+                f"{_join_head_names([rows[at] for at in heads])} {words}: {reach}, {comparison}"
             )
     if not_outstanding and not is_any_outstanding:
         return (NEAR_UNIFORM_MESSAGE,)
@@ -501,7 +511,7 @@ def _is_close(one: float, other: float) -> bool:
     return math.isclose(one, other, rel_tol=1e-4, abs_tol=1e-6)
 
 
-def _name_heads(rows: list[HeadRow]) -> str:
+def _join_head_names(rows: list[HeadTableRow]) -> str:
     if len(rows) == 1:
         return rows[0].full_name
     if len(rows) > MAX_NAMED_HEADS:
@@ -512,11 +522,11 @@ def _name_heads(rows: list[HeadRow]) -> str:
 
 PANEL = PanelSpec(
     HEADS_PANEL,
-    lambda resolved, inputs, previous: present_heads(resolved, previous),
+    lambda resolved, inputs, previous: present_head_table(resolved, previous),
     None,
     HEADS_PANEL.name,
     prefetch_key=lambda resolved: True,
-    prefetch=partial(prefetch_only, prefetch),
+    prefetch=partial(prefetch_without_panel, prefetch),
     is_refined=True,
     needs_retrieval=True,
 )

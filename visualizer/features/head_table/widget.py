@@ -32,7 +32,7 @@ from visualizer.features.head_table.presenter import (
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import scaled_font, text_scale
 from visualizer.widgets.head_mark import paint_head_mark
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainTextLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.measurement_control import MeasurementControl
 from visualizer.widgets.theme import LIGHT, Theme
@@ -41,7 +41,11 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QPersistentModelIndex
     from PySide6.QtGui import QResizeEvent
 
-    from visualizer.features.head_table.presenter import HeadColumn, HeadRow, HeadTablePanel
+    from visualizer.features.head_table.presenter import (
+        HeadTableColumn,
+        HeadTableContents,
+        HeadTableRow,
+    )
     from visualizer.session.screen import Screen
 
     Index = QModelIndex | QPersistentModelIndex
@@ -69,13 +73,13 @@ class HeadTableModel(QAbstractTableModel):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self.table: HeadTablePanel | None = None
-        self.rows: tuple[HeadRow, ...] = ()
-        self._by: HeadColumn | None = None
+        self.table: HeadTableContents | None = None
+        self.rows: tuple[HeadTableRow, ...] = ()
+        self._by: HeadTableColumn | None = None
         self._order = Qt.SortOrder.AscendingOrder
         self._widest: dict[int, tuple[int, ...]] = {}
 
-    def show_table(self, table: HeadTablePanel | None) -> None:
+    def show_table(self, table: HeadTableContents | None) -> None:
         """Replace the table; the new table may have different heads and columns."""
         old = self.table
         if table and old and (table.columns, len(table.rows)) == (old.columns, len(old.rows)):
@@ -88,18 +92,18 @@ class HeadTableModel(QAbstractTableModel):
         else:
             self.beginResetModel()
             self.table = table
-            if self._columns and not self.sorted_by:  # without columns, there is nothing to sort
+            if self._columns and not self.sort_column:  # without columns, there is nothing to sort
                 self._by = None
             self._set_rows(table.rows if table else ())
             self.endResetModel()
 
     @property
-    def sorted_by(self) -> int:
+    def sort_column(self) -> int:
         """The index of the sort column; 0 is the column of the heads."""
         return self._columns.index(self._by) + 1 if self._by in self._columns else 0
 
     @property
-    def _columns(self) -> tuple[HeadColumn, ...]:
+    def _columns(self) -> tuple[HeadTableColumn, ...]:
         return self.table.columns if self.table else ()
 
     def rowCount(self, parent: Index = ROOT_INDEX) -> int:
@@ -126,7 +130,7 @@ class HeadTableModel(QAbstractTableModel):
         if orientation is Qt.Orientation.Vertical or self.table is None:
             return None
         column = self.table.columns[section - 1] if section else None
-        arrow = SORT_ARROWS[self._order] if section == self.sorted_by else ""
+        arrow = SORT_ARROWS[self._order] if section == self.sort_column else ""
         if role == Role.DisplayRole:
             lower = " ".join(filter(None, (arrow, column.unit if column else "")))
             return f"{column.title if column else 'Head'}\n{lower}\n{self._uniform_text(section)}"
@@ -155,7 +159,7 @@ class HeadTableModel(QAbstractTableModel):
         self._sort_rows(self.rows)
         self.headerDataChanged.emit(Qt.Orientation.Horizontal, 0, self.columnCount() - 1)
 
-    def _sort_rows(self, rows: tuple[HeadRow, ...]) -> None:
+    def _sort_rows(self, rows: tuple[HeadTableRow, ...]) -> None:
         """Sort the rows; the selection and the current index follow their heads."""
         self.layoutAboutToBeChanged.emit()
         old = self.persistentIndexList()
@@ -176,15 +180,15 @@ class HeadTableModel(QAbstractTableModel):
             self._widest[column] = tuple(places.values())
         return self._widest[column]
 
-    def _set_rows(self, rows: tuple[HeadRow, ...]) -> None:
+    def _set_rows(self, rows: tuple[HeadTableRow, ...]) -> None:
         self.rows, self._widest = self._sorted_rows(rows), {}
 
-    def _sorted_rows(self, rows: tuple[HeadRow, ...]) -> tuple[HeadRow, ...]:
+    def _sorted_rows(self, rows: tuple[HeadTableRow, ...]) -> tuple[HeadTableRow, ...]:
         """Return the rows sorted by value, then by head; rows without a value are last."""
         falls = self._order is Qt.SortOrder.DescendingOrder
-        sign, by = -1 if falls else 1, self.sorted_by
+        sign, by = -1 if falls else 1, self.sort_column
 
-        def key(row: HeadRow) -> tuple[bool, bool, float, int, int]:
+        def key(row: HeadTableRow) -> tuple[bool, bool, float, int, int]:
             layer, head = row.place or (0, 0)
             if by == 0:
                 return row.place is None, False, 0, sign * layer, sign * head
@@ -193,7 +197,7 @@ class HeadTableModel(QAbstractTableModel):
 
         return tuple(sorted(rows, key=key))
 
-    def _accessible_text(self, row: HeadRow, column: int) -> str:
+    def _accessible_text(self, row: HeadTableRow, column: int) -> str:
         if column < 0 or self.table is None:
             return row.full_name
         about = self.table.columns[column]
@@ -214,7 +218,7 @@ class HeadTablePane(QWidget):
         self.setAccessibleName("Heads")
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self._column = column = column_layout(self, (12, 8, 8, 8), spacing=6)
-        self.sentences, self.summary = PlainLabel(), PlainLabel()
+        self.sentences, self.summary = PlainTextLabel(), PlainTextLabel()
         self.measuring = MeasurementControl()
         self.view = HeadTableView()
         self.view.headActivated.connect(self.headChosen)
@@ -226,19 +230,19 @@ class HeadTablePane(QWidget):
         column.addWidget(self.measuring)
         column.addWidget(self.view, 1)
         column.addStretch()
-        self._shown: tuple[HeadTablePanel | None, Theme] | None = None
+        self._shown: tuple[HeadTableContents | None, Theme] | None = None
         self.show_heads(None, LIGHT)
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         self.show_heads(screen.panel(HEADS_PANEL), theme)
 
-    def show_heads(self, table: HeadTablePanel | None, theme: Theme) -> None:
+    def show_heads(self, table: HeadTableContents | None, theme: Theme) -> None:
         """Show the table, or a placeholder if there is none."""
         if self._shown and self._shown[0] is table and self._shown[1] == theme:
             return
         self._shown = (table, theme)
         offer = table.offer if table else None
-        self.measuring.show_offer(offer)
+        self.measuring.show_measurement_status(offer)
         text = "\n".join(table.sentences) if table else EMPTY_MESSAGE
         text = "\n".join(filter(None, (offer.message, text))) if offer else text
         set_accessible_value(self, text)
@@ -263,7 +267,7 @@ class HeadTablePane(QWidget):
             label.setFixedHeight(max(0, label.heightForWidth(width)))
 
 
-class HeadDelegate(QStyledItemDelegate):
+class HeadTableDelegate(QStyledItemDelegate):
     """Delegate that draws the head's colour dot, the rule above the means and the focus frame."""
 
     def __init__(self, parent: QWidget) -> None:
@@ -289,9 +293,9 @@ class HeadDelegate(QStyledItemDelegate):
             rect = option.rect
             painter.fillRect(rect.left(), rect.top(), rect.width(), 1, QColor(self.theme.border))
         elif index.column() == 0:
-            self._paint_dot(painter, option, head)
+            self._paint_head_dot(painter, option, head)
 
-    def _paint_dot(self, painter: QPainter, option: QStyleOptionViewItem, head: int) -> None:
+    def _paint_head_dot(self, painter: QPainter, option: QStyleOptionViewItem, head: int) -> None:
         side = DOT_SIZE_PX * text_scale()
         top = QRectF(option.rect).center().y() + 1 - side / 2
         dot = QRectF(option.rect.left() + 3, top, side, side)
@@ -308,7 +312,7 @@ class HeadTableView(QTableView):
 
     def __init__(self) -> None:
         super().__init__()
-        self._model, self._delegate = HeadTableModel(self), HeadDelegate(self)
+        self._model, self._delegate = HeadTableModel(self), HeadTableDelegate(self)
         self.setModel(self._model)
         self.setItemDelegate(self._delegate)
         self.setAccessibleName("Heads")
@@ -331,11 +335,11 @@ class HeadTableView(QTableView):
         self.clicked.connect(self._open_head)
 
     @property
-    def rows(self) -> tuple[HeadRow, ...]:
+    def rows(self) -> tuple[HeadTableRow, ...]:
         """The rows, from top to bottom."""
         return self._model.rows
 
-    def show_table(self, table: HeadTablePanel | None, theme: Theme) -> None:
+    def show_table(self, table: HeadTableContents | None, theme: Theme) -> None:
         self._delegate.theme = theme
         style = _style_sheet(theme)
         if style != self.styleSheet():  # setting it makes Qt measure all rows
@@ -345,7 +349,7 @@ class HeadTableView(QTableView):
         if table is not self._model.table:
             self._model.show_table(table)
             header = self.horizontalHeader()
-            header.setSortIndicator(self._model.sorted_by, header.sortIndicatorOrder())
+            header.setSortIndicator(self._model.sort_column, header.sortIndicatorOrder())
         self.setMinimumHeight(self.horizontalHeader().sizeHint().height() + MIN_VISIBLE_ROWS * row)
 
     def sizeHintForColumn(self, column: int) -> int:
@@ -385,8 +389,8 @@ class HeadTableView(QTableView):
         self.sortByColumn(column, order)
 
 
-def head_row_at(index: Index) -> HeadRow:
-    """Return the `HeadRow` at an index of a `HeadTableModel`."""
+def head_row_at(index: Index) -> HeadTableRow:
+    """Return the `HeadTableRow` at an index of a `HeadTableModel`."""
     model = index.model()
     assert isinstance(model, HeadTableModel)
     return model.rows[index.row()]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from msgspec import Struct
 
-from visualizer.format import format_share
+from visualizer.format import format_percentage
 from visualizer.session.head_order import HeadOrder, find_head_order_spec
 
 if TYPE_CHECKING:
@@ -62,22 +62,22 @@ def find_strongest_heads(
     findings: list[Finding] = []
     for order in PATTERNS if uniform else ():
         row = find_head_order_spec(order)
-        place, value = _find_largest(values[row.measure])
+        place, value = _find_largest_head(values[row.measure])
         chance = uniform[row.measure]
         if value >= chance + MIN_SHARE_ABOVE_CHANCE * (1 - chance) and chance < 1:
-            shares = f"mean weight {format_share(value)}", format_share(chance)
+            shares = f"mean weight {format_percentage(value)}", format_percentage(chance)
             title = row.title.removesuffix(" first")
             findings.append(Finding(title, place, row.behaviour, *shares))
     chance = uniform.get("entropy", 0.0)
     if chance > 0:
-        place, value = _find_largest(values["entropy"])
+        place, value = _find_largest_head(values["entropy"])
         if value >= MIN_SHARE_OF_UNIFORM_ENTROPY * chance:
             entropies = f"entropy {value:.2f} bits", f"{chance:.2f} bits"
             findings.append(Finding(SPREAD_TITLE, place, SPREAD_READS, *entropies))
     return tuple(findings)
 
 
-def _find_largest(values: np.ndarray) -> tuple[tuple[int, int], float]:
+def _find_largest_head(values: np.ndarray) -> tuple[tuple[int, int], float]:
     """Return the head with the largest value, and this value (NaN if all values are NaN)."""
     if np.isnan(values).all():
         return (0, 0), float("nan")

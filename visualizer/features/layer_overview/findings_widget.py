@@ -9,10 +9,10 @@ from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QFont, QFontMetricsF, QPainter, QPen
 from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 
-from visualizer.features.layer_overview.paint import paint_head
+from visualizer.features.layer_overview.paint import paint_head_heatmap
 from visualizer.features.layer_overview.presenter import LayerOverviewPanel
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
-from visualizer.widgets.labels import PlainLabel, plain_tooltip
+from visualizer.widgets.labels import PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.theme import LIGHT
 
@@ -44,7 +44,7 @@ class FindingsRow(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName(TITLE)
-        self.title, self.note = PlainLabel(TITLE), PlainLabel()
+        self.title, self.note = PlainTextLabel(TITLE), PlainTextLabel()
         self.title.setStyleSheet("font-weight: 600")
         self.note.setProperty("role", "quiet")
         self.cards: list[FindingCard] = []
@@ -111,7 +111,7 @@ class FindingsRow(QWidget):
         most = round(MAX_CARD_WIDTH_PX * text_scale())
         card = min((width + spacing) // count - spacing, most)
         cards = self.cards[: self._count]
-        return card, max((each.words_height(card) for each in cards), default=0)
+        return card, max((each.text_height(card) for each in cards), default=0)
 
     def _fitting_count(self, width: int) -> int:
         """Return the number of cards that fit; at least one is shown if there are any."""
@@ -146,11 +146,11 @@ class FindingCard(QAbstractButton):
     def show_finding(self, finding: Finding, panel: LayerOverviewPanel, theme: Theme) -> None:
         """Show a finding of a panel."""
         self.finding, self._panel, self._theme = finding, panel, theme
-        self.setAccessibleName(f"{finding.title}: {panel.name(finding.place)}")
+        self.setAccessibleName(f"{finding.title}: {panel.head_name(finding.place)}")
         self.setAccessibleDescription(
             f"{finding.reads}; {finding.value}, uniform attention {finding.chance}"
         )
-        self.setToolTip(plain_tooltip(panel.describe(finding.place)))
+        self.setToolTip(plain_tooltip(panel.describe_head(finding.place)))
         self.update()
 
     def sizeHint(self) -> QSize:
@@ -159,11 +159,13 @@ class FindingCard(QAbstractButton):
     def minimumSizeHint(self) -> QSize:
         return self.sizeHint()
 
-    def words_height(self, width: int) -> int:
+    def text_height(self, width: int) -> int:
         """Return the height of the text below the heatmap of a card with the given width."""
-        return math.ceil(self._reads_height(width) + VALUE_LINES * font_metrics(TEXT_PX).height())
+        return math.ceil(
+            self._description_height(width) + VALUE_LINES * font_metrics(TEXT_PX).height()
+        )
 
-    def _reads_height(self, width: float) -> float:
+    def _description_height(self, width: float) -> float:
         room = QRectF(0, 0, width - 2 * PADDING_PX, 1000)
         words = self.finding.reads if self.finding else ""
         return font_metrics(TEXT_PX).boundingRect(room, WRAPPED, words).height()
@@ -188,9 +190,11 @@ class FindingCard(QAbstractButton):
         words = self.reserved_height
         side = math.floor(min(inside.width(), inside.bottom() - words - PART_GAP_PX - top))
         if side > 0:
-            image = paint_head(panel, finding.place, round(side * self.devicePixelRatioF()), theme)
+            image = paint_head_heatmap(
+                panel, finding.place, round(side * self.devicePixelRatioF()), theme
+            )
             painter.drawImage(QRectF(inside.left(), top, side, side), image)
-        self._paint_words(
+        self._paint_description(
             painter, inside.adjusted(0, top + side + PART_GAP_PX - inside.top(), 0, 0)
         )
         painter.end()
@@ -213,12 +217,12 @@ class FindingCard(QAbstractButton):
         fitting = (one for one in names if font_metrics(TITLE_PX).horizontalAdvance(one) <= left)
         painter.drawText(room, flags | Qt.AlignmentFlag.AlignRight, next(fitting, names[-1]))
 
-    def _paint_words(self, painter: QPainter, room: QRectF) -> None:
+    def _paint_description(self, painter: QPainter, room: QRectF) -> None:
         assert self.finding
         painter.setFont(scaled_font(TEXT_PX))
         painter.setPen(QColor(self._theme.ink))
         painter.drawText(room, WRAPPED, self.finding.reads)
         painter.setPen(QColor(self._theme.quiet))
         values = f"{self.finding.value}\nuniform attention {self.finding.chance}"
-        below = room.adjusted(0, self._reads_height(self.width()), 0, 0)
+        below = room.adjusted(0, self._description_height(self.width()), 0, 0)
         painter.drawText(below, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop, values)

@@ -9,7 +9,7 @@ from PySide6.QtGui import QColor, QPainter, QPen
 
 from visualizer.features.layer_overview.paint import GAP_SHARE, heatmap_side, paint_overview_grid
 from visualizer.features.layer_overview.presenter import LayerOverviewPanel
-from visualizer.heatmap.cell_pointing_widget import ARROW_STEPS
+from visualizer.heatmap.cell_scroll_widget import ARROW_STEPS
 from visualizer.heatmap.cell_table_widget import CellTable
 from visualizer.models.model_source import HeadEditKind
 from visualizer.session.head_order import HeadOrder
@@ -37,7 +37,7 @@ ABLATED_OPACITY = 0.6
 """Opacity of the overlay on an ablated head, under its cross."""
 
 
-class HeadGrid(CellTable):
+class HeadHeatmapGrid(CellTable):
     """Grid of small heatmaps, with layer and head numbers if the heads are arranged by layer."""
 
     ablationToggled = Signal(int, int)
@@ -61,7 +61,7 @@ class HeadGrid(CellTable):
         if self._hovered is not None and self._hovered >= len(panel.places):
             self._hovered = None
         self._update_scroll_ranges()
-        self._announce_cell()
+        self._emit_cell_description()
         self.viewport().update()
 
     # ------------------------------------------------------------------ places
@@ -136,18 +136,18 @@ class HeadGrid(CellTable):
     def _grid_size(self) -> QSize:
         return QSize(self._column_count * self.spacing, self._row_count * self._row_height)
 
-    def rect_of(self, index: int) -> QRect:
+    def heatmap_rect(self, index: int) -> QRect:
         """Return the rectangle of the small heatmap at an index, in viewport coordinates."""
         row, column = divmod(index, self._column_count)
         inner = heatmap_side(self.spacing)
         corner = QPoint(column * self.spacing, row * self._row_height) + self._grid_origin
         return QRect(corner, QSize(inner, inner))
 
-    def _box_of(self, cell: int) -> QRect:
-        return self.rect_of(cell)
+    def _cell_rect(self, cell: int) -> QRect:
+        return self.heatmap_rect(cell)
 
     def _describe_cell(self, cell: int) -> str:
-        return self.panel.describe(self._place_at_index(cell)) if self.panel.places else ""
+        return self.panel.describe_head(self._place_at_index(cell)) if self.panel.places else ""
 
     @property
     def _grid_origin(self) -> QPoint:
@@ -196,9 +196,9 @@ class HeadGrid(CellTable):
         painter.restore()
         painter.setPen(quiet)
         if self._has_head_names:
-            self._paint_names(painter)
+            self._paint_head_names(painter)
         else:
-            self._paint_numbers(painter)
+            self._paint_layer_and_head_numbers(painter)
 
     def _paint_heads(self, painter: QPainter) -> None:
         ratio = self.devicePixelRatioF()
@@ -213,7 +213,7 @@ class HeadGrid(CellTable):
         ink, veil = QColor(self._theme.ink), QColor(self._theme.paper)
         veil.setAlphaF(ABLATED_OPACITY)  # keep the weights visible: they are still computed
         for place, becomes in self.panel.edits.items():
-            box = self.rect_of(self.panel.places.index(place))
+            box = self.heatmap_rect(self.panel.places.index(place))
             painter.fillRect(box, veil)
             painter.setPen(QPen(ink, 1))
             painter.drawLine(box.topRight(), box.bottomLeft())
@@ -231,14 +231,14 @@ class HeadGrid(CellTable):
         painter.setPen(QPen(colour, width))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         out = width / 2
-        painter.drawRect(QRectF(self.rect_of(index)).adjusted(-out, -out, out, out))
+        painter.drawRect(QRectF(self.heatmap_rect(index)).adjusted(-out, -out, out, out))
 
-    def _paint_names(self, painter: QPainter) -> None:
+    def _paint_head_names(self, painter: QPainter) -> None:
         """Paint the layer and head numbers below each visible small heatmap."""
         bottom = self.viewport().height()
         first = max(0, -self._grid_origin.y() // self._row_height) * self._column_count
         for index in range(first, len(self.panel.places)):
-            box = QRectF(self.rect_of(index))
+            box = QRectF(self.heatmap_rect(index))
             if box.top() > bottom:
                 return
             layer, head = self.panel.places[index]
@@ -246,7 +246,7 @@ class HeadGrid(CellTable):
             words = f"{self.panel.layers[layer] + 1}.{head + 1}"
             painter.drawText(place, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextDontClip, words)
 
-    def _paint_numbers(self, painter: QPainter) -> None:
+    def _paint_layer_and_head_numbers(self, painter: QPainter) -> None:
         """Paint the layer and head numbers, and the residual stream as an arrow."""
         labels, side, lines = self._label_size, self.spacing, font_metrics(10)
         line, origin = round(lines.height()), self._grid_origin
@@ -259,17 +259,17 @@ class HeadGrid(CellTable):
         painter.setClipRect(0, labels.height(), labels.width(), self.viewport().height())
         for head in range(0, self._row_count, max(1, -(-line // side))):
             box = QRectF(0, origin.y() + head * side, labels.width() - 5, (1 - GAP_SHARE) * side)
-            self._choose_pen(painter, is_in_front=in_front is not None and head == in_front[1])
+            self._set_label_pen(painter, is_in_front=in_front is not None and head == in_front[1])
             painter.drawText(box, right | Qt.TextFlag.TextDontClip, str(head + 1))
         painter.restore()
         painter.setClipRect(labels.width(), 0, self.viewport().width(), labels.height())
         wide = lines.horizontalAdvance(f"{max(self.panel.layers) + 1} ")
         for layer in range(0, self.panel.columns, max(1, -(-round(wide) // side))):
             box = QRectF(origin.x() + layer * side, 0, (1 - GAP_SHARE) * side, line)
-            self._choose_pen(painter, is_in_front=in_front is not None and layer == in_front[0])
+            self._set_label_pen(painter, is_in_front=in_front is not None and layer == in_front[0])
             centre = Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextDontClip
             painter.drawText(box, centre, str(self.panel.layers[layer] + 1))
-        self._choose_pen(painter, is_in_front=False)
+        self._set_label_pen(painter, is_in_front=False)
         end = QPointF(
             origin.x() + self.panel.columns * side + self._arrow_tail_width,
             labels.height() - line / 2,
@@ -278,7 +278,7 @@ class HeadGrid(CellTable):
         painter.setBrush(painter.pen().color())
         painter.drawPolygon([end, end + QPointF(-7, -4), end + QPointF(-7, 4)])
 
-    def _choose_pen(self, painter: QPainter, *, is_in_front: bool) -> None:
+    def _set_label_pen(self, painter: QPainter, *, is_in_front: bool) -> None:
         painter.setPen(QColor(self._theme.accent if is_in_front else self._theme.quiet))
 
     # ------------------------------------------------------------------ input
@@ -289,7 +289,7 @@ class HeadGrid(CellTable):
             self._focused = index
             self.chosen.emit(*self.panel.places[index])
         elif event.button() is Qt.MouseButton.RightButton and index is not None:
-            self._toggle_head(index)
+            self._toggle_ablation(index)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = Qt.Key(event.key())
@@ -302,11 +302,11 @@ class HeadGrid(CellTable):
         elif key in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and self.panel.places:
             self.chosen.emit(*self.panel.places[self._focused])
         elif key == Qt.Key.Key_Delete and self.panel.places:
-            self._toggle_head(self._focused)
+            self._toggle_ablation(self._focused)
         else:
             super().keyPressEvent(event)
 
-    def _toggle_head(self, index: int) -> None:
+    def _toggle_ablation(self, index: int) -> None:
         layer, head = self._place_at_index(index)
         if self.panel.is_switchable:
             self.ablationToggled.emit(self.panel.layers[layer], head)

@@ -13,8 +13,8 @@ from visualizer.heatmap.colour_mapping import (
     DROPPED,
     FORBIDDEN,
     MAX_COLOUR_INDEX,
-    colour_image,
-    indexed_image,
+    create_colour_image,
+    create_indexed_image,
 )
 from visualizer.session.head_order import HeadOrder
 
@@ -46,7 +46,7 @@ def paint_overview(panel: LayerOverviewPanel, title: str, side: int, theme: Them
     line = math.ceil(metrics.height())
     left = math.ceil(metrics.horizontalAdvance("0000"))
     top, below = 3 * line, 3 * line
-    names = f"{title}\n{describe_scale(panel)}".split("\n")
+    names = f"{title}\n{describe_colour_scale(panel)}".split("\n")
     width = left + heads.width() + line
     width = max(width, math.ceil(max(map(metrics.horizontalAdvance, names))) + 2 * line)
     picture = QImage(width, top + heads.height() + below, QImage.Format.Format_RGB32)
@@ -58,10 +58,10 @@ def paint_overview(panel: LayerOverviewPanel, title: str, side: int, theme: Them
     painter.drawImage(left, top, heads)
     painter.setPen(QColor(theme.quiet))
     if panel.order is HeadOrder.LAYER:
-        _paint_numbers(painter, panel, (left, top), side, metrics)
+        _paint_axis_numbers(painter, panel, (left, top), side, metrics)
     foot = top + heads.height()
     bar = QRectF(left, foot + 0.6 * line, min(heads.width(), 120 * scale), 0.5 * line)
-    painter.drawImage(bar, paint_scale(panel, theme))
+    painter.drawImage(bar, paint_colour_scale(panel, theme))
     painter.drawText(QRectF(line / 2, foot + 1.4 * line, width, line), names[1])
     painter.end()
     return picture
@@ -89,13 +89,13 @@ def heatmap_side(spacing: int) -> int:
     return spacing - max(1, round(GAP_SHARE * spacing))
 
 
-def paint_scale(panel: LayerOverviewPanel, theme: Theme) -> QImage:
+def paint_colour_scale(panel: LayerOverviewPanel, theme: Theme) -> QImage:
     """Return an image, one pixel high, of the colours from the smallest to the largest weight."""
     colours = np.arange(MAX_COLOUR_INDEX + 1, dtype=np.uint8)[None]
-    return colour_image(colours, panel.map_name, theme)
+    return create_colour_image(colours, panel.map_name, theme)
 
 
-def describe_scale(panel: LayerOverviewPanel) -> str:
+def describe_colour_scale(panel: LayerOverviewPanel) -> str:
     """Return a description of the limits of the colour scale, and of the pooling."""
     ends = sorted(panel.ranges, key=lambda one: (one.end, one.is_exceeded))
     lowest, highest = str(ends[0]), str(ends[-1])
@@ -104,7 +104,7 @@ def describe_scale(panel: LayerOverviewPanel) -> str:
     return f"Weights from 0 to {end}{pooled}"
 
 
-def _paint_numbers(
+def _paint_axis_numbers(
     painter: QPainter,
     panel: LayerOverviewPanel,
     corner: tuple[int, int],
@@ -147,13 +147,15 @@ def paint_overview_grid(
     whole = np.full((rows * columns, high, side), DROPPED, np.uint8)
     whole[: len(cells), :inner, :inner] = cells
     grid = whole.reshape(rows, columns, high, side).swapaxes(1, 2)
-    return indexed_image(grid.reshape(rows * high, columns * side), panel.map_name, theme)
+    return create_indexed_image(grid.reshape(rows * high, columns * side), panel.map_name, theme)
 
 
-def paint_head(panel: LayerOverviewPanel, place: LayerHeadIndex, side: int, theme: Theme) -> QImage:
+def paint_head_heatmap(
+    panel: LayerOverviewPanel, place: LayerHeadIndex, side: int, theme: Theme
+) -> QImage:
     """Return the heatmap of one head, `side` pixels high and wide."""
     cells = _resize_cells(_colour_indices(panel, (place,)), side)
-    return indexed_image(cells[0], panel.map_name, theme)
+    return create_indexed_image(cells[0], panel.map_name, theme)
 
 
 def _colour_indices(panel: LayerOverviewPanel, places: Sequence[LayerHeadIndex]) -> np.ndarray:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def connect(pane: LayerOverviewPane, to: FeatureControllers) -> None:
     """Connect the choice of an order, of a head to open, and of heads to ablate."""
     pane.orderChosen.connect(to.view_controller.set_head_order)
-    pane.headChosen.connect(to.view_controller.open_head)
+    pane.headChosen.connect(to.view_controller.show_head_flow_of_layer)
     pane.headAblationToggled.connect(to.head_edit_controller.toggle_ablation)
     pane.firstHeadsAblated.connect(to.head_edit_controller.ablate_heads)
 
@@ -28,7 +28,9 @@ def find_subject(screen: Screen) -> str:
         return ""
     if resolved.model_of_run:
         return resolved.model_of_run.folder
-    return (resolved.run.source or "attention") * (resolved.run.trace.count("layer") > 1)
+    return (resolved.run.source_display_name or "attention") * (
+        resolved.run.trace.axis_size("layer") > 1
+    )
 
 
 PANE = PaneSpec(

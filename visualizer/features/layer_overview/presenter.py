@@ -11,16 +11,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention.head_measures import measure_patterns, measure_uniform_patterns
-from visualizer.attention.masks import MaskingSpec, any_allowed_in_blocks
+from visualizer.attention.masks import MaskingSpec, blocks_with_allowed_cells
 from visualizer.attention.roles import Role
 from visualizer.errors import InputError
 from visualizer.features.layer_overview.findings import Finding, find_strongest_heads
-from visualizer.format import format_count, format_share
-from visualizer.heatmap.colour_range import AutomaticRange, automatic_range
+from visualizer.format import format_count, format_percentage
+from visualizer.heatmap.colour_range import AutomaticColourRange, find_cached_range
 from visualizer.session.document import Document
 from visualizer.session.head_order import CHANGE_MEASURE, ORDERS, HeadOrder, find_head_order_spec
 from visualizer.session.model_panes import HIDDEN_MESSAGE
-from visualizer.session.pane_spec import PanelSpec, prefetch_only
+from visualizer.session.pane_spec import PanelSpec, prefetch_without_panel
 from visualizer.session.provenance import has_random_weights
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.screen import PanelId
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.blockwise_tensor import BlockwiseTensor
     from visualizer.attention.head_measures import HeadMeasures
-    from visualizer.attention.model_reading import NextToken
+    from visualizer.attention.model_forward_pass import NextTokenCandidate
     from visualizer.attention.run import Run
     from visualizer.attention.trace import LeadingIndex
     from visualizer.models.model_source import ModelSource
@@ -83,7 +83,7 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         A description of the edit of each edited head.
     map_name : str
         The colour map of weights.
-    ranges : tuple of AutomaticRange
+    ranges : tuple of AutomaticColourRange
         The range of the weights of each layer.
     block : int
         Number of queries pooled into a row.
@@ -103,7 +103,7 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         The strongest head for each pattern that stands out.
     is_random : bool
         Whether the weights of the model are random; then no attention pattern is a finding.
-    next_tokens : tuple of NextToken
+    next_tokens : tuple of NextTokenCandidate
         The most likely next tokens; empty if the model predicts none.
     end_of_text : str
         The last words of the text, which the next tokens follow.
@@ -120,7 +120,7 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     shown: frozenset[LayerHeadIndex] = frozenset()
     edits: Mapping[LayerHeadIndex, str] = {}
     map_name: str = ""
-    ranges: tuple[AutomaticRange, ...] = ()
+    ranges: tuple[AutomaticColourRange, ...] = ()
     block: int = 1
     tokens: tuple[str, ...] = ()
     is_switchable: bool = False
@@ -130,19 +130,19 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
     note: str = ""
     findings: tuple[Finding, ...] = ()
     is_random: bool = False
-    next_tokens: tuple[NextToken, ...] = ()
+    next_tokens: tuple[NextTokenCandidate, ...] = ()
     end_of_text: str = ""
     is_edited: bool = False
 
-    def name(self, place: LayerHeadIndex) -> str:
+    def head_name(self, place: LayerHeadIndex) -> str:
         """Return the name of a head."""
         layer, head = place
         return f"Layer {self.layers[layer] + 1}, head {head + 1}"
 
-    def describe(self, place: LayerHeadIndex) -> str:
+    def describe_head(self, place: LayerHeadIndex) -> str:
         """Describe what a head attends to, compared with uniform attention."""
         becomes = f" ({self.edits[place]})" if place in self.edits else ""
-        parts = [self.name(place) + becomes]
+        parts = [self.head_name(place) + becomes]
         sorted_by = find_head_order_spec(self.order)
         sorting = self.values.get(sorted_by.measure)
         is_sorted = sorting is not None and math.isfinite(float(sorting[place]))
@@ -157,7 +157,10 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
         known = [each for each in patterns if math.isfinite(each[0] - each[1])]
         if known:
             value, chance, reads = max(known, key=lambda each: each[0] - each[1])
-            found = f"{reads}: {format_share(value)}, uniform attention {format_share(chance)}"
+            found = (
+                f"{reads}: {format_percentage(value)}, uniform "
+                f"attention {format_percentage(chance)}"
+            )
             is_outstanding = value > chance or sorted_by.behaviour
             parts.append(found if is_outstanding else "no pattern stands out")
         spread = float(self.values["entropy"][place]) if self.uniform else math.nan
@@ -165,7 +168,7 @@ class LayerOverviewPanel(Struct, frozen=True, eq=False):
             uniform = self.uniform["entropy"]
             parts.append(f"entropy {spread:.2f} bits, uniform attention {uniform:.2f}")
         if self.values and self.values[CHANGE_MEASURE].any():
-            change = format_share(float(self.values[CHANGE_MEASURE][place]))
+            change = format_percentage(float(self.values[CHANGE_MEASURE][place]))
             parts.append(f"weights changed by the edits: {change}")
         return "; ".join(parts) + "."
 
@@ -174,24 +177,24 @@ LAYERS_PANEL: PanelId[LayerOverviewPanel] = PanelId(PANE_TITLE)
 
 
 def prefetch_key(resolved: ResolvedView) -> tuple[int, HeadOrder]:
-    """Return a key for the data that `present_layers` needs."""
+    """Return a key for the data that `present_layer_overview` needs."""
     return resolved.run.trace.axis_position("text", resolved.leading), resolved.view.head_order
 
 
 def prefetch(resolved: ResolvedView) -> None:
-    """Pool and measure the weights for `present_layers`; called on the worker."""
+    """Pool and measure the weights for `present_layer_overview`; called on the worker."""
     run = resolved.run
     if Role.WEIGHTS in run.trace:
         text = run.trace.axis_position("text", resolved.leading)
         weights = _pool_weights(run, text)
-        _layer_ranges(run, text)
+        _colour_range_per_layer(run, text)
         if _are_head_measures_cheap(run):
             _measure_heads(run, resolved.leading)
         if resolved.view.head_order is HeadOrder.ALIKE:
-            _similarity_order(run, weights, text)
+            _cached_similarity_order(run, weights, text)
 
 
-def present_layers(
+def present_layer_overview(
     resolved: ResolvedView, previous: LayerOverviewPanel | None
 ) -> LayerOverviewPanel:
     """Present the heads of all layers, for the current text."""
@@ -201,7 +204,7 @@ def present_layers(
     if Role.WEIGHTS not in run.trace:
         return LayerOverviewPanel(message=SCORES_ONLY_MESSAGE)
     text = run.trace.axis_position("text", resolved.leading)
-    panel = _present_weights(resolved)
+    panel = _present_weights_only(resolved)
     weights = panel.weights
     assert weights is not None
     changes = run.reading.changes if run.reading else None
@@ -209,7 +212,9 @@ def present_layers(
     panel = replace(panel, values={CHANGE_MEASURE: changes})
     if _are_head_measures_cheap(run):
         measures, uniform = _measure_heads(run, resolved.leading)
-        values = {name: _select_text(getattr(measures, name), run, text) for name in MEASURES}
+        values = {
+            name: _select_values_of_text(getattr(measures, name), run, text) for name in MEASURES
+        }
         panel = replace(
             panel,
             measures=measures,
@@ -221,12 +226,12 @@ def present_layers(
     if previous and _differ_in_ablations_only(previous, panel):
         places = previous.places  # keep the order while heads are ablated or restored
     else:
-        places = _order_places(panel, lambda: _similarity_order(run, weights, text))
+        places = _sort_heads(panel, lambda: _cached_similarity_order(run, weights, text))
     panel = replace(panel, places=places)
-    return previous if previous and _is_same(previous, panel) else panel
+    return previous if previous and _are_panels_equal(previous, panel) else panel
 
 
-def _present_weights(resolved: ResolvedView) -> LayerOverviewPanel:
+def _present_weights_only(resolved: ResolvedView) -> LayerOverviewPanel:
     """Present the weights of the heads without computing measures or sorting the heads."""
     run, view, trace = resolved.run, resolved.view, resolved.run.trace
     text = trace.axis_position("text", resolved.leading)
@@ -246,13 +251,13 @@ def _present_weights(resolved: ResolvedView) -> LayerOverviewPanel:
         shown=frozenset((layer, head) for head in resolved.heads),
         edits=edits,
         map_name=view.colouring.sequential,
-        ranges=_layer_ranges(run, text),
-        block=_block_size(run),
+        ranges=_colour_range_per_layer(run, text),
+        block=_pooling_block_size(run),
         tokens=run.texts[text],
         is_switchable=run.reading is not None and run.reading.are_heads_switchable,
-        note=_weights_note(run),
+        note=_describe_shown_weights(run),
         is_random=has_random_weights(run),
-        next_tokens=_likely_tokens(run),
+        next_tokens=_most_likely_tokens(run),
         end_of_text=" ".join(
             (resolved.computed or resolved.document).text.split()[-MAX_LAST_WORDS:]
         ),
@@ -265,19 +270,19 @@ def _count_columns(order: HeadOrder, layers: int, heads: int) -> int:
     return layers if order is HeadOrder.LAYER else heads
 
 
-def _likely_tokens(run: Run) -> tuple[NextToken, ...]:
+def _most_likely_tokens(run: Run) -> tuple[NextTokenCandidate, ...]:
     found = run.reading.next_tokens if run.reading else ()
     return tuple(sorted(found, key=lambda row: -row.probability))[:MAX_NEXT_TOKENS]
 
 
-def _weights_note(run: Run) -> str:
+def _describe_shown_weights(run: Run) -> str:
     """Describe which weights are shown, and what is omitted for a long text."""
-    qualifier = run.trace.weights_qualifier(run.trace.attention)
+    qualifier = run.trace.weights_qualifier(run.trace.attention_stage_name)
     which = f"Weights {qualifier}." * bool(qualifier)
     if not run.trace.is_blockwise:
         return which
     template = SAMPLED_NOTICE if _are_head_measures_cheap(run) else UNMEASURED_NOTICE
-    return " ".join(filter(None, (which, template.format(block=_block_size(run)))))
+    return " ".join(filter(None, (which, template.format(block=_pooling_block_size(run)))))
 
 
 def _describe_edits(run: Run, model: ModelSource | None) -> dict[LayerHeadIndex, str]:
@@ -285,7 +290,7 @@ def _describe_edits(run: Run, model: ModelSource | None) -> dict[LayerHeadIndex,
     if run.reading:
         becomes, cuts = run.reading.edits, run.reading.cuts
     elif model:
-        becomes, cuts = model.edit_descriptions, model.cut_cells
+        becomes, cuts = model.edit_descriptions_by_head, model.cut_cells_by_head
     else:
         return {}
     descriptions: dict[LayerHeadIndex, list[str]] = {
@@ -303,15 +308,15 @@ def _differ_in_ablations_only(one: LayerOverviewPanel, other: LayerOverviewPanel
     return is_model and all(getattr(one, name) == getattr(other, name) for name in names)
 
 
-def _is_same(one: LayerOverviewPanel, other: LayerOverviewPanel) -> bool:
+def _are_panels_equal(one: LayerOverviewPanel, other: LayerOverviewPanel) -> bool:
     if one.weights is not other.weights or one.measures is not other.measures:
         return False
     names = {*one.__struct_fields__} - {"weights", "measures", "values", "uniform"}
     return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
-def _block_size(run: Run) -> int:
-    return math.ceil(max(run.trace.sides) / MAX_CELLS_PER_SIDE)
+def _pooling_block_size(run: Run) -> int:
+    return math.ceil(max(run.trace.query_key_counts) / MAX_CELLS_PER_SIDE)
 
 
 def _pool_weights(run: Run, text: int) -> np.ndarray:
@@ -319,21 +324,27 @@ def _pool_weights(run: Run, text: int) -> np.ndarray:
 
     For a long text, only one row per block is read.
     """
-    weights, block, trace = run.trace.cached_stage(Role.WEIGHTS), _block_size(run), run.trace
-    places = [trace.leading_index(layer=at, text=text) for at in range(trace.count("layer"))]
+    weights, block, trace = (
+        run.trace.cached_stage_tensor(Role.WEIGHTS),
+        _pooling_block_size(run),
+        run.trace,
+    )
+    places = [trace.leading_index(layer=at, text=text) for at in range(trace.axis_size("layer"))]
 
     def make() -> np.ndarray:
         if weights.is_blockwise:
             sampled = cast("BlockwiseTensor", weights)
             heads = [(*place, head) for place in places for head in range(trace.spec.heads)]
-            whole = np.stack([sampled.sample_rows(block, head) for head in heads])
+            whole = np.stack([sampled.sample_pooled_rows(block, head) for head in heads])
         else:
             index = tuple(text if axis == "text" else slice(None) for axis in trace.axes)
             whole = np.array(weights.read_pooled(block, block, index))
         whole = whole.reshape(len(places), -1, *whole.shape[-2:])
         for place, layer in zip(places, whole, strict=True):
-            masking = MaskingSpec.of(trace.spec_at(place), Role.WEIGHTS)
-            allowed = any_allowed_in_blocks(masking, trace.sides, text, (block, block))
+            masking = MaskingSpec.from_spec(trace.spec_at(place), Role.WEIGHTS)
+            allowed = blocks_with_allowed_cells(
+                masking, trace.query_key_counts, text, (block, block)
+            )
             layer[..., ~allowed] = math.nan
         whole.flags.writeable = False
         return whole
@@ -342,17 +353,17 @@ def _pool_weights(run: Run, text: int) -> np.ndarray:
     return pooled
 
 
-def _layer_ranges(run: Run, text: int) -> tuple[AutomaticRange, ...]:
+def _colour_range_per_layer(run: Run, text: int) -> tuple[AutomaticColourRange, ...]:
     """Return the colour range of each layer, which is the same as on the board."""
     trace, name = run.trace, Role.WEIGHTS
-    shown = [(trace, trace.cached_stage(name))]
-    places = [trace.leading_index(layer=at, text=text) for at in range(trace.count("layer"))]
-    return tuple(automatic_range(shown, [place], name, is_share=True) for place in places)
+    shown = [(trace, trace.cached_stage_tensor(name))]
+    places = [trace.leading_index(layer=at, text=text) for at in range(trace.axis_size("layer"))]
+    return tuple(find_cached_range(shown, [place], name, is_share=True) for place in places)
 
 
 def _are_head_measures_cheap(run: Run) -> bool:
     """Return whether the heads can be measured without reading all weights of a long text."""
-    weights = run.trace.cached_stage(Role.WEIGHTS)
+    weights = run.trace.cached_stage_tensor(Role.WEIGHTS)
     return not weights.is_blockwise or cast("BlockwiseTensor", weights).can_compute_single_values
 
 
@@ -361,12 +372,15 @@ def _measure_heads(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadM
 
     For a long text, only the measures that need one key per query are computed.
     """
-    trace, texts = run.trace, run.compared_texts
+    trace, texts = run.trace, run.key_texts
     if not trace.is_blockwise:
         uniform = trace.uniform_head_measures(Role.WEIGHTS, leading, texts)
         return trace.head_measures(Role.WEIGHTS, texts), uniform
-    weights = cast("BlockwiseTensor", trace.cached_stage(Role.WEIGHTS))
-    words, masking = run.words(leading), MaskingSpec.of(trace.spec_at(leading), Role.WEIGHTS)
+    weights = cast("BlockwiseTensor", trace.cached_stage_tensor(Role.WEIGHTS))
+    words, masking = (
+        run.axis_tokens(leading),
+        MaskingSpec.from_spec(trace.spec_at(leading), Role.WEIGHTS),
+    )
     return (
         weights.cached_result("patterns", lambda: measure_patterns(weights, words)),
         weights.cached_result(
@@ -375,13 +389,13 @@ def _measure_heads(run: Run, leading: LeadingIndex) -> tuple[HeadMeasures, HeadM
     )
 
 
-def _select_text(values: np.ndarray, run: Run, text: int) -> np.ndarray:
+def _select_values_of_text(values: np.ndarray, run: Run, text: int) -> np.ndarray:
     """Return a measure of the heads of one text, [layer, head]."""
     index = tuple(text if axis == "text" else slice(None) for axis in run.trace.axes)
-    return np.asarray(values[index].reshape(run.trace.count("layer"), -1))
+    return np.asarray(values[index].reshape(run.trace.axis_size("layer"), -1))
 
 
-def _order_places(
+def _sort_heads(
     panel: LayerOverviewPanel, similar_heads: Callable[[], tuple[int, ...]]
 ) -> tuple[LayerHeadIndex, ...]:
     assert panel.weights is not None
@@ -399,14 +413,14 @@ def _order_places(
     return tuple(places[at] for at in np.argsort(values, kind="stable"))
 
 
-def _similarity_order(run: Run, weights: np.ndarray, text: int) -> tuple[int, ...]:
-    order: tuple[int, ...] = run.trace.cached_stage(Role.WEIGHTS).cached_result(
-        ("similarity", text), lambda: similarity_order(weights)
+def _cached_similarity_order(run: Run, weights: np.ndarray, text: int) -> tuple[int, ...]:
+    order: tuple[int, ...] = run.trace.cached_stage_tensor(Role.WEIGHTS).cached_result(
+        ("similarity", text), lambda: order_heads_by_similarity(weights)
     )
     return order
 
 
-def similarity_order(weights: np.ndarray) -> tuple[int, ...]:
+def order_heads_by_similarity(weights: np.ndarray) -> tuple[int, ...]:
     """Return the indices of the heads, each followed by the most similar of the remaining ones.
 
     The first head is the one that differs most from the mean of all heads.
@@ -431,7 +445,7 @@ def similarity_order(weights: np.ndarray) -> tuple[int, ...]:
     return tuple(found)
 
 
-def present_overview(
+def present_overview_of_runs(
     runs: Sequence[tuple[Run, tuple[int, ...]]], order: HeadOrder
 ) -> LayerOverviewPanel:
     """Present the heads of several runs of one text as one overview.
@@ -453,7 +467,11 @@ def present_overview(
     for run, numbers in runs:
         if Role.WEIGHTS in run.trace:
             resolved = resolve_view(Document(), View(), run)
-            panel = present_layers(resolved, None) if is_measured else _present_weights(resolved)
+            panel = (
+                present_layer_overview(resolved, None)
+                if is_measured
+                else _present_weights_only(resolved)
+            )
             panels.append(replace(panel, layers=numbers))
     arrays = [panel.weights for panel in panels if panel.weights is not None]
     if len({array.shape[1:] for array in arrays}) != 1:
@@ -478,15 +496,15 @@ def present_overview(
             for name in panels[0].values
         },
     )
-    return replace(whole, places=_order_places(whole, lambda: similarity_order(weights)))
+    return replace(whole, places=_sort_heads(whole, lambda: order_heads_by_similarity(weights)))
 
 
 PANEL = PanelSpec(
     LAYERS_PANEL,
-    lambda resolved, inputs, previous: present_layers(resolved, previous),
+    lambda resolved, inputs, previous: present_layer_overview(resolved, previous),
     LayerOverviewPanel(),
     LAYERS_PANEL.name,
     prefetch_key=prefetch_key,
-    prefetch=partial(prefetch_only, prefetch),
+    prefetch=partial(prefetch_without_panel, prefetch),
     is_refined=True,
 )

@@ -9,15 +9,15 @@ from PySide6.QtGui import QAccessible, QColor, QPainter
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QSpinBox, QWidget
 
 from visualizer.features.layer_overview.findings_widget import FindingsRow
-from visualizer.features.layer_overview.grid_widget import HeadGrid
-from visualizer.features.layer_overview.paint import describe_scale, paint_scale
+from visualizer.features.layer_overview.grid_widget import HeadHeatmapGrid
+from visualizer.features.layer_overview.paint import describe_colour_scale, paint_colour_scale
 from visualizer.features.layer_overview.presenter import LAYERS_PANEL, LayerOverviewPanel
-from visualizer.generation.token_bars_widget import TokenBars
+from visualizer.generation.token_bars_widget import NextTokenProbabilityBars
 from visualizer.session.head_order import ORDERS, HeadOrder
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel, plain_tooltip
+from visualizer.widgets.labels import PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.theme import LIGHT
 
@@ -64,15 +64,15 @@ class LayerOverviewPane(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Layers")
-        self.order, self.description = QComboBox(), PlainLabel()
+        self.order, self.description = QComboBox(), PlainTextLabel()
         for row in ORDERS:
             self.order.addItem(row.title, row.order)
         self.order.setAccessibleName("Sort heads by")
         self.order.setObjectName("head_order")
         self.order.setToolTip(plain_tooltip("Order of the heads"))
-        self.order.activated.connect(self._choose_order)
-        self.legend, self.next_tokens = ScaleLegend(), NextTokenBars()
-        self.grid, self.findings = HeadGrid(), FindingsRow()
+        self.order.activated.connect(self._emit_order_chosen)
+        self.legend, self.next_tokens = ColourScaleLegend(), NextTokenBars()
+        self.grid, self.findings = HeadHeatmapGrid(), FindingsRow()
         self.setFocusProxy(self.grid)
         for part in (self.grid, self.findings):
             part.chosen.connect(self.headChosen)
@@ -96,7 +96,7 @@ class LayerOverviewPane(QWidget):
         self._show_description("")
 
     def _build_header(self) -> QHBoxLayout:
-        self.title = PlainLabel("All layers and heads")
+        self.title = PlainTextLabel("All layers and heads")
         row = row_layout(spacing=12)
         row.addWidget(self.title)
         row.addWidget(self.order)
@@ -177,7 +177,7 @@ class LayerOverviewPane(QWidget):
         layers = self.grid.panel.layers
         self.firstHeadsAblated.emit(tuple((layers[layer], head) for layer, head in places))
 
-    def _choose_order(self, index: int) -> None:
+    def _emit_order_chosen(self, index: int) -> None:
         self.orderChosen.emit(self.order.itemData(index))
 
     def _show_description(self, words: str) -> None:
@@ -189,7 +189,7 @@ class LayerOverviewPane(QWidget):
         self.description.setText(words or " ".join(part for part in parts if part))
 
 
-class ScaleLegend(QWidget):
+class ColourScaleLegend(QWidget):
     """Legend of the colour scale, with its limits."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
@@ -203,13 +203,13 @@ class ScaleLegend(QWidget):
         """Show the scale of a panel."""
         self._panel, self._theme = panel, theme
         if panel.ranges:
-            set_accessible_value(self, describe_scale(panel))
+            set_accessible_value(self, describe_colour_scale(panel))
             self.updateGeometry()
             self.update()
 
     def sizeHint(self) -> QSize:
         metrics = font_metrics(11)
-        words = describe_scale(self._panel) if self._panel.ranges else ""
+        words = describe_colour_scale(self._panel) if self._panel.ranges else ""
         width = LEGEND_BAR_PX * text_scale() + 8 + metrics.horizontalAdvance(words)
         return QSize(round(width) + 1, round(metrics.height()))
 
@@ -220,12 +220,12 @@ class ScaleLegend(QWidget):
         painter, metrics = QPainter(self), font_metrics(11)
         width = LEGEND_BAR_PX * text_scale()
         bar = QRectF(0, self.height() / 2 - 4, width, 8)
-        painter.drawImage(bar, paint_scale(self._panel, self._theme))
+        painter.drawImage(bar, paint_colour_scale(self._panel, self._theme))
         painter.setFont(scaled_font(11))
         painter.setPen(QColor(self._theme.quiet))
         room = QRectF(self.rect()).adjusted(width + 8, 0, 0, 0)
         words = metrics.elidedText(
-            describe_scale(self._panel), Qt.TextElideMode.ElideRight, room.width()
+            describe_colour_scale(self._panel), Qt.TextElideMode.ElideRight, room.width()
         )
         painter.drawText(room, Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter, words)
         painter.end()
@@ -239,7 +239,11 @@ class NextTokenBars(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.setAccessibleName("Next token")
-        self.title, self.after, self.bars = PlainLabel("Next token"), PlainLabel(), TokenBars()
+        self.title, self.after, self.bars = (
+            PlainTextLabel("Next token"),
+            PlainTextLabel(),
+            NextTokenProbabilityBars(),
+        )
         self.title.setStyleSheet("font-weight: 600")
         self.after.setProperty("role", "quiet")
         column = column_layout(self, (0, 0, 0, 0), spacing=4)

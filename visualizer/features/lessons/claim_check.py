@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
-from visualizer.features.lessons.lesson import ClaimMeasure
+from visualizer.features.lessons.lesson import ClaimedProperty
 from visualizer.format import format_number
 
 if TYPE_CHECKING:
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from visualizer.attention.run import Run
-    from visualizer.features.lessons.lesson import Claim
+    from visualizer.features.lessons.lesson import LessonClaim
 
 # Half a unit of the fourth decimal place, plus the rounding error of float32.
 CLAIM_TOLERANCE = 0.00005 + 0.00001
 
 
-class ClaimResult(StrEnum):
+class ClaimCheckResult(StrEnum):
     """The result of checking a claim."""
 
     MATCHES = auto()
@@ -32,37 +32,43 @@ class ClaimResult(StrEnum):
     CHANGED = auto()
 
 
-class ClaimCheck(Struct, frozen=True):
+class CheckedClaim(Struct, frozen=True):
     """A claim with the result of its check."""
 
     words: str
-    state: ClaimResult
+    state: ClaimCheckResult
     detail: str = ""
 
 
-def check_claim(claim: Claim, run: Run | None, is_changed: bool, is_working: bool) -> ClaimCheck:
+def check_claim(
+    claim: LessonClaim, run: Run | None, is_changed: bool, is_working: bool
+) -> CheckedClaim:
     """Check a claim against the run; without a run or on a changed page, nothing is compared."""
-    is_shape = claim.measure is ClaimMeasure.SHAPE
+    is_shape = claim.measure is ClaimedProperty.SHAPE
     exactly = "" if is_shape else " to four decimal places"
     if is_changed:
         reason = "not compared because settings have changed"
-        return ClaimCheck(f"{claim.label}: {reason}", ClaimResult.CHANGED)
+        return CheckedClaim(f"{claim.label}: {reason}", ClaimCheckResult.CHANGED)
     if run is None:
         reason = "computing" if is_working else "not computed"
-        return ClaimCheck(f"{claim.label}: {reason}", ClaimResult.WAITING)
-    detail = _shape_difference(claim, run) if is_shape else _number_difference(claim, run)
+        return CheckedClaim(f"{claim.label}: {reason}", ClaimCheckResult.WAITING)
+    detail = (
+        _describe_shape_difference(claim, run)
+        if is_shape
+        else _describe_number_difference(claim, run)
+    )
     if detail:
         words = f"{claim.label}: differs from {claim.source}"
-        return ClaimCheck(words, ClaimResult.DIFFERS, detail)
-    return ClaimCheck(f"{claim.label}: matches {claim.source}{exactly}", ClaimResult.MATCHES)
+        return CheckedClaim(words, ClaimCheckResult.DIFFERS, detail)
+    return CheckedClaim(f"{claim.label}: matches {claim.source}{exactly}", ClaimCheckResult.MATCHES)
 
 
-def claimed_run_numbers(claim: Claim, run: Run) -> np.ndarray:
+def computed_numbers_of_claim(claim: LessonClaim, run: Run) -> np.ndarray:
     """Return the numbers that a claim compares: values of a stage, or losses computed from them."""
     numbers = run.trace.read(claim.stage, claim.at).astype(float)
     if claim.targets:
         numbers = _cross_entropies(numbers, claim.targets)
-    if claim.measure is ClaimMeasure.MEAN_CROSS_ENTROPY:
+    if claim.measure is ClaimedProperty.MEAN_CROSS_ENTROPY:
         numbers = numbers.mean()
     return np.asarray(numbers * claim.factor)
 
@@ -75,9 +81,9 @@ def _cross_entropies(logits: np.ndarray, targets: Sequence[tuple[int, int]]) -> 
     return np.asarray(log_sums[rows] - logits[rows, columns])
 
 
-def _number_difference(claim: Claim, run: Run) -> str:
+def _describe_number_difference(claim: LessonClaim, run: Run) -> str:
     """Describe the first number that differs from the printed one; return "" if none differs."""
-    here = claimed_run_numbers(claim, run)
+    here = computed_numbers_of_claim(claim, run)
     printed = np.broadcast_to(claim.printed_numbers, here.shape)
     is_near = np.isclose(here, printed, rtol=0, atol=CLAIM_TOLERANCE)
     if is_near.all():
@@ -89,7 +95,7 @@ def _number_difference(claim: Claim, run: Run) -> str:
     return f"{start} {expected}, computed {computed}."
 
 
-def _shape_difference(claim: Claim, run: Run) -> str:
+def _describe_shape_difference(claim: LessonClaim, run: Run) -> str:
     computed = run.trace.shape(claim.stage)
     printed = tuple(int(size) for size in claim.printed_numbers)
     if computed == printed:
@@ -114,14 +120,14 @@ class PrintedNumbers(Struct, frozen=True, eq=False):
     sections: Mapping[str, Any]
 
     @classmethod
-    def read(cls, *paths: Path) -> PrintedNumbers:
+    def read_files(cls, *paths: Path) -> PrintedNumbers:
         """Read the numbers from JSON files, which must have different sections."""
         sections: dict[str, Any] = {}
         for path in paths:
             sections |= json.loads(path.read_text(encoding="utf-8"))
         return cls(sections)
 
-    def find(self, section: str, name: str) -> tuple[str, str, np.ndarray]:
+    def find_by_prefix(self, section: str, name: str) -> tuple[str, str, np.ndarray]:
         """Find numbers by the beginning of their section name and the beginning of their own name.
 
         Returns
@@ -135,8 +141,8 @@ class PrintedNumbers(Struct, frozen=True, eq=False):
             If no entry or more than one entry matches, or the entry does not contain numbers.
         """
         tables = {key: value for key, value in self.sections.items() if isinstance(value, dict)}
-        whole = _match_prefix("section name", section, tables)
-        found = _match_prefix(f"name in “{whole}”", name, tables[whole])
+        whole = _find_key_by_prefix("section name", section, tables)
+        found = _find_key_by_prefix(f"name in “{whole}”", name, tables[whole])
         try:
             numbers = np.array(tables[whole][found], dtype=float)  # None becomes NaN
         except (TypeError, ValueError):
@@ -148,7 +154,7 @@ class PrintedNumbers(Struct, frozen=True, eq=False):
         return whole, found, numbers
 
 
-def _match_prefix(kind: str, start: str, table: Mapping[str, Any]) -> str:
+def _find_key_by_prefix(kind: str, start: str, table: Mapping[str, Any]) -> str:
     found = [start] if start in table else [name for name in table if name.startswith(start)]
     if len(found) == 1 and start:
         return found[0]

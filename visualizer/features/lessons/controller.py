@@ -14,9 +14,9 @@ from PySide6.QtGui import QAction, QKeySequence
 from visualizer.features.lessons.lesson import (
     advance_page,
     assign_ids,
-    drop_page_limits,
-    keep_interaction_options,
+    copy_display_options,
     pause_playback,
+    remove_page_colour_limits,
     view_of_page,
 )
 from visualizer.format import format_count
@@ -58,12 +58,14 @@ class LessonController(QObject):
         self._state = opened
         self._workspace, self._menu, self._window = workspace, menu, window
         self._fixed_actions = menu.actions()
-        menu.aboutToShow.connect(self.load)  # the user may have added a file to the folder
+        menu.aboutToShow.connect(
+            self.load_lesson_menu
+        )  # the user may have added a file to the folder
         self._menu_actions: list[QAction] = []
         self.lessons: tuple[Lesson, ...] = ()
         self.errors: tuple[LessonError, ...] = ()
 
-    def load(self) -> None:
+    def load_lesson_menu(self) -> None:
         """Fill the menu with the bundled lessons, the user's own lessons, and a list of errors."""
         from visualizer.features.lessons.lesson_file import load_lessons
 
@@ -85,7 +87,7 @@ class LessonController(QObject):
         title = (f"{title} ({section})" if section else title).replace("&", "&&")
         digit = (number + 1) % MAX_LESSON_KEYS  # the tenth lesson has the key 0
         key = f"&{digit}  " if number < MAX_LESSON_KEYS else ""
-        action = self._add_menu_action(f"{key}{title}", self._open_chosen)
+        action = self._add_menu_action(f"{key}{title}", self._open_lesson_of_action)
         action.setData(number)
         if number < MAX_LESSON_KEYS:
             action.setShortcut(QKeySequence(f"Alt+Shift+{digit}"))
@@ -102,25 +104,25 @@ class LessonController(QObject):
     @property
     def position(self) -> LessonPosition | None:
         """The open lesson and page, or None if no lesson is open."""
-        return self._workspace.wanted.lesson
+        return self._workspace.requested_view.lesson
 
-    def open(self, number: int) -> None:
+    def open_lesson(self, number: int) -> None:
         """Open a lesson; closing it restores the previous document and view."""
         if not self.lessons:  # opened from the start page before the menu was loaded
-            self.load()
+            self.load_lesson_menu()
         workspace = self._workspace
         is_first = self.position is None or self._state.before is None
         if is_first:
-            self._state.before = workspace.document, pause_playback(workspace.wanted)
+            self._state.before = workspace.document, pause_playback(workspace.requested_view)
         self._state.by_id = assign_ids(self.lessons)
         history = self._show_page(LessonPosition([*self._state.by_id][number], 0))
         if is_first:
             self._state.history = history
 
-    def _open_chosen(self) -> None:
+    def _open_lesson_of_action(self) -> None:
         action = self.sender()
         if isinstance(action, QAction):
-            self.open(action.data())
+            self.open_lesson(action.data())
 
     def turn_pages(self, pages: int) -> None:
         """Turn the given number of pages forward or back, if that page exists."""
@@ -132,41 +134,41 @@ class LessonController(QObject):
     def restore_page_settings(self) -> None:
         """Restore the page's own settings."""
         if self.position:
-            self._workspace.show_document(*self._document_and_view(self.position))
+            self._workspace.show_document(*self._document_and_view_of_page(self.position))
 
-    def close(self) -> None:
+    def close_lesson(self) -> None:
         """Close the lesson and restore the previous document, view and undo history."""
         if self.position and self._state.before:
             workspace, (document, view) = self._workspace, self._state.before
             device = workspace.document.spec.device
-            view = keep_interaction_options(view, self._view_without_page_limits())
+            view = copy_display_options(view, self._view_without_page_limits())
             workspace.show_with_own_history(
-                document.set("device", device), view, self._state.history
+                document.with_setting("device", device), view, self._state.history
             )
 
     def _show_page(self, position: LessonPosition) -> History[Document]:
         """Show a page with an empty undo history; return the previous undo history."""
-        return self._workspace.show_with_own_history(*self._document_and_view(position))
+        return self._workspace.show_with_own_history(*self._document_and_view_of_page(position))
 
-    def _document_and_view(self, position: LessonPosition) -> tuple[Document, View]:
+    def _document_and_view_of_page(self, position: LessonPosition) -> tuple[Document, View]:
         lesson = self._state.by_id[position.lesson_id]
         view = view_of_page(lesson, position.page, self._view_without_page_limits())
         document = lesson.pages[position.page].document
         device = self._workspace.document.spec.device  # the reader's choice
-        document = document.set("device", device)
+        document = document.with_setting("device", device)
         return document, replace(view, lesson=position, comparison=None)
 
     def _view_without_page_limits(self) -> View:
         """Return the current view without the colour limits set by the open page."""
-        wanted, position = self._workspace.wanted, self.position
+        wanted, position = self._workspace.requested_view, self.position
         lesson = self._state.by_id.get(position.lesson_id) if position else None
         if position is None or lesson is None or position.page >= len(lesson.pages):
             return wanted
-        return drop_page_limits(lesson.pages[position.page], wanted)
+        return remove_page_colour_limits(lesson.pages[position.page], wanted)
 
     # ------------------------------------------------------------------ the user's lessons
 
-    def open_folder(self) -> None:
+    def open_lessons_folder(self) -> None:
         """Open the folder of the user's own lessons in the file manager."""
         open_folder(self._window, "Lessons", _user_lessons_folder())
 
@@ -184,7 +186,9 @@ class LessonController(QObject):
 def _printed_numbers() -> PrintedNumbers:
     from visualizer.features.lessons.claim_check import PrintedNumbers
 
-    return PrintedNumbers.read(*(resource_path("lessons", name) for name in PRINTED_NUMBER_FILES))
+    return PrintedNumbers.read_files(
+        *(resource_path("lessons", name) for name in PRINTED_NUMBER_FILES)
+    )
 
 
 def _user_lessons_folder() -> Path:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from visualizer.session.view import View
 
 
-class ClaimMeasure(StrEnum):
+class ClaimedProperty(StrEnum):
     """The property of a stage that a claim compares."""
 
     NUMBERS = auto()
@@ -34,7 +34,7 @@ class ClaimMeasure(StrEnum):
     MEAN_CROSS_ENTROPY = "mean cross-entropy"
 
 
-class Claim(Struct, frozen=True, eq=False):
+class LessonClaim(Struct, frozen=True, eq=False):
     """Printed numbers, and the part of a stage to compare them with.
 
     Parameters
@@ -56,7 +56,7 @@ class Claim(Struct, frozen=True, eq=False):
     at: tuple[int, ...]
     printed_numbers: np.ndarray
     factor: float = 1.0
-    measure: ClaimMeasure = ClaimMeasure.NUMBERS
+    measure: ClaimedProperty = ClaimedProperty.NUMBERS
     targets: tuple[tuple[int, int], ...] = ()
 
     @property
@@ -93,11 +93,11 @@ class Page(Struct, frozen=True, eq=False):
     cell: Cell | None = None
     span: tuple[PlaybackPosition, str] | None = None
     grain: StepSize | None = None
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[LessonClaim, ...] = ()
     limits: ColourLimits = ColourLimits.AUTO
 
     @property
-    def place(self) -> PlaybackPosition | None:
+    def playback_start(self) -> PlaybackPosition | None:
         """The position where playback starts."""
         return self.span[0] if self.span else None
 
@@ -175,7 +175,7 @@ def view_of_page(lesson: Lesson, page: int, view: View) -> View:
     limits = view.colouring.limits if is_chosen else shown.limits
     grain = shown.grain or view.playhead.grain
     playhead = replace(
-        pause_playback(view).playhead, place=shown.place, grain=grain, span=shown.span
+        pause_playback(view).playhead, place=shown.playback_start, grain=grain, span=shown.span
     )
     return replace(
         view,
@@ -196,7 +196,7 @@ def view_of_page(lesson: Lesson, page: int, view: View) -> View:
     )
 
 
-def drop_page_limits(page: Page, view: View) -> View:
+def remove_page_colour_limits(page: Page, view: View) -> View:
     """Return the view without the colour limits that the page has set."""
     if view.colouring.limits is not page.limits:
         return view
@@ -208,7 +208,7 @@ def pause_playback(view: View) -> View:
     return replace(view, playhead=replace(view.playhead, is_playing=False))
 
 
-def keep_interaction_options(view: View, other: View) -> View:
+def copy_display_options(view: View, other: View) -> View:
     """Return a view with another view's colours, pane layout, code dialect and playback speed."""
     playhead = replace(view.playhead, speed=other.playhead.speed, loops=other.playhead.loops)
     manners = {name: getattr(other, name) for name in ("colouring", "room", "dialect", "panes")}

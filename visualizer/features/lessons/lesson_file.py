@@ -34,7 +34,7 @@ from visualizer.attention.spec_validation import spec_problems
 from visualizer.attention.stages import shape, stages
 from visualizer.errors import system_error_reason
 from visualizer.features.lessons.claim_check import InvalidLessonValueError, PrintedNumbers
-from visualizer.features.lessons.lesson import Claim, ClaimMeasure, Lesson, Page
+from visualizer.features.lessons.lesson import ClaimedProperty, Lesson, LessonClaim, Page
 from visualizer.format import shorten
 from visualizer.language.tokenizers import TokenizerKind, Vocabulary, tokenize
 from visualizer.session.cell_address import Cell
@@ -85,7 +85,7 @@ def is_of_type(value: object, kind: type) -> bool:
 def parse_setting_value(
     name: str, given: object, printed: PrintedNumbers, document: Document
 ) -> Any:
-    """Convert a setting's TOML value to the value that `Document.set` expects.
+    """Convert a setting's TOML value to the value that `Document.with_setting` expects.
 
     Parameters
     ----------
@@ -105,15 +105,17 @@ def parse_setting_value(
         return _MATRICES[name](given, printed)
     try:
         if name in SETTINGS_BY_NAME:
-            return SETTINGS_BY_NAME[name].read(given)
+            return SETTINGS_BY_NAME[name].convert_value(given)
         if name == "text" and not isinstance(given, str):
             raise InvalidValueError(f"must be {TYPE_NAMES[str]}")
         if name == "text":
             return given
-        kind: type[StrEnum] = type(Document().get(name))
+        kind: type[StrEnum] = type(Document().get_setting(name))
         return find_choice([*kind], given)
     except InvalidValueError as invalid:
-        raise InvalidLessonValueError(invalid.sentence(f"“{name}”", _quote_value(given))) from None
+        raise InvalidLessonValueError(
+            invalid.format_message(f"“{name}”", _quote_value(given))
+        ) from None
 
 
 def _quote_value(given: object) -> str:
@@ -127,9 +129,11 @@ def _encode_tokens(encoding: str, document: Document) -> NumberMatrix:
             f"“own_input” must be a matrix, or one of {', '.join(ENCODING_NAMES)}."
         )
     (tokens, *_) = document.tokens() or ((),)
-    vocabulary = Vocabulary.of(tokens, document.tokenizer)
+    vocabulary = Vocabulary.from_tokens(tokens, document.tokenizer)
     ids = vocabulary.encode(tokens)
-    return NumberMatrix.of(ids[:, None] if encoding == "ids" else np.eye(len(vocabulary))[ids])
+    return NumberMatrix.from_array(
+        ids[:, None] if encoding == "ids" else np.eye(len(vocabulary))[ids]
+    )
 
 
 def parse_matrix(given: object, printed: PrintedNumbers) -> np.ndarray:
@@ -137,7 +141,7 @@ def parse_matrix(given: object, printed: PrintedNumbers) -> np.ndarray:
     if isinstance(given, dict):
         if given.keys() != {"section", "name"}:
             raise InvalidLessonValueError("A printed matrix must have a “section” and a “name”.")
-        *_, found = printed.find(str(given["section"]), str(given["name"]))
+        *_, found = printed.find_by_prefix(str(given["section"]), str(given["name"]))
         if found.ndim != 2:
             raise InvalidLessonValueError(f"“{given['name']}” is not a matrix.")
         return found
@@ -151,15 +155,15 @@ def parse_matrix(given: object, printed: PrintedNumbers) -> np.ndarray:
     return np.array(rows, dtype=float)
 
 
-def _boolean_matrix(given: object, printed: PrintedNumbers) -> BooleanMatrix:
-    return BooleanMatrix.of(parse_matrix(given, printed) > 0)
+def _parse_boolean_matrix(given: object, printed: PrintedNumbers) -> BooleanMatrix:
+    return BooleanMatrix.from_array(parse_matrix(given, printed) > 0)
 
 
-def _number_matrix(given: object, printed: PrintedNumbers) -> NumberMatrix:
-    return NumberMatrix.of(parse_matrix(given, printed))
+def _parse_number_matrix(given: object, printed: PrintedNumbers) -> NumberMatrix:
+    return NumberMatrix.from_array(parse_matrix(given, printed))
 
 
-def _weight_matrices(
+def _parse_weight_matrices(
     given: object, printed: PrintedNumbers
 ) -> tuple[tuple[str, NumberMatrix], ...]:
     names = (*OWN_LAYERS, *OWN_BIASES)
@@ -167,14 +171,16 @@ def _weight_matrices(
         raise InvalidLessonValueError(
             f"“own_weights” must be a table with one or more of: {', '.join(names)}."
         )
-    return tuple((name, _number_matrix(given[name], printed)) for name in names if name in given)
+    return tuple(
+        (name, _parse_number_matrix(given[name], printed)) for name in names if name in given
+    )
 
 
 _MATRICES: dict[str, Callable[[object, PrintedNumbers], Any]] = {
-    "own_mask": _boolean_matrix,
-    "own_kept": _boolean_matrix,
-    "own_input": _number_matrix,
-    "own_weights": _weight_matrices,
+    "own_mask": _parse_boolean_matrix,
+    "own_kept": _parse_boolean_matrix,
+    "own_input": _parse_number_matrix,
+    "own_weights": _parse_weight_matrices,
 }
 
 
@@ -245,19 +251,19 @@ def read_lesson(text: str, name: str, printed: PrintedNumbers) -> Lesson:
         reason = re.sub(r" \(at .*\)$", "", str(error)) or "it cannot be parsed"
         raise LessonError(name, line, f"Invalid TOML: {reason}.") from error
     source = TomlValidator(text, name, printed)
-    source.check((), table, _LESSON, ("title", "page"))
-    start = source.settings(("start",), Document(), table.get("start", {}))
-    source.check_list(("page",), table["page"], dict)
+    source.check_table((), table, _LESSON, ("title", "page"))
+    start = source.apply_settings(("start",), Document(), table.get("start", {}))
+    source.check_item_types(("page",), table["page"], dict)
     if not table["page"]:
-        raise source.error(("page",), "A lesson must have at least one page.")
+        raise source.create_error(("page",), "A lesson must have at least one page.")
     pages, characters = [], 0
     for number, page in enumerate(table["page"]):
-        pages.append(PageParser(source, ("page", number), start).read(page))
+        pages.append(PageParser(source, ("page", number), start).parse_page(page))
         characters += len(pages[-1].document.text)
         if characters > MAX_TEXT_CHARACTERS:
             limit = f"{MAX_TEXT_CHARACTERS:,} characters in total"
             sentence = f"The texts of the pages exceed {limit}. Shorten them."
-            raise source.error(("page", number), sentence)
+            raise source.create_error(("page", number), sentence)
     return Lesson(name, table["title"], table.get("section", ""), tuple(pages))
 
 
@@ -268,28 +274,28 @@ class TomlValidator(Struct, frozen=True):
     name: str
     printed_numbers: PrintedNumbers
 
-    def error(self, path: KeyPath, sentence: str) -> LessonError:
-        return LessonError(self.name, find_line(self.text, path), sentence)
+    def create_error(self, path: KeyPath, sentence: str) -> LessonError:
+        return LessonError(self.name, find_line_number(self.text, path), sentence)
 
-    def check(
+    def check_table(
         self, path: KeyPath, table: Table, known: Mapping[str, type], needed: Sequence[str]
     ) -> None:
         """Reject unknown keys, values of the wrong type, and missing keys."""
         for key, value in table.items():
             if key not in known:
                 sentence = f"Unknown key “{key}”. Use one of: {', '.join(known)}."
-                raise self.error((*path, key), sentence)
+                raise self.create_error((*path, key), sentence)
             if not is_of_type(value, known[key]):
-                raise self.error((*path, key), f"“{key}” must be {TYPE_NAMES[known[key]]}.")
+                raise self.create_error((*path, key), f"“{key}” must be {TYPE_NAMES[known[key]]}.")
         for key in needed:
             if key not in table:
-                raise self.error(path, f"“{key}” is missing.")
+                raise self.create_error(path, f"“{key}” is missing.")
 
-    def check_list(self, path: KeyPath, values: list[object], kind: type) -> None:
+    def check_item_types(self, path: KeyPath, values: list[object], kind: type) -> None:
         if not all(is_of_type(value, kind) for value in values):
-            raise self.error(path, f"Each item of “{path[-1]}” must be {TYPE_NAMES[kind]}.")
+            raise self.create_error(path, f"Each item of “{path[-1]}” must be {TYPE_NAMES[kind]}.")
 
-    def settings(self, path: KeyPath, document: Document, table: Table) -> Document:
+    def apply_settings(self, path: KeyPath, document: Document, table: Table) -> Document:
         """Apply settings to a document.
 
         The mechanism is applied first, because it determines many other settings. The vectors are
@@ -297,11 +303,11 @@ class TomlValidator(Struct, frozen=True):
         """
         for key in sorted(table, key=lambda key: (key == "own_input", key != "mechanism")):
             try:
-                document = document.set(
+                document = document.with_setting(
                     key, parse_setting_value(key, table[key], self.printed_numbers, document)
                 )
             except InvalidLessonValueError as invalid:
-                raise self.error((*path, key), str(invalid)) from invalid
+                raise self.create_error((*path, key), str(invalid)) from invalid
         return document
 
 
@@ -312,19 +318,19 @@ class PageParser(Struct, frozen=True):
     path: KeyPath
     start: Document
 
-    def read(self, table: Table) -> Page:
-        self.source.check(self.path, table, _PAGE, ("title", "says", "stages"))
+    def parse_page(self, table: Table) -> Page:
+        self.source.check_table(self.path, table, _PAGE, ("title", "says", "stages"))
         path = (*self.path, "set")
-        document = self.source.settings(path, self.start, table.get("set", {}))
+        document = self.source.apply_settings(path, self.start, table.get("set", {}))
         document = self._repeat_text(document, table.get("text_tokens"))
         sizes = self._stage_shapes(document)
-        self._check_list(table["stages"], str, "stages")
+        self._check_item_types(table["stages"], str, "stages")
         for stage in table["stages"]:
             self._check_stage(stage, sizes, "stages")
         if not table["stages"]:
-            raise self._error("A page must show at least one stage.", "stages")
+            raise self._create_error("A page must show at least one stage.", "stages")
         claims = table.get("tick", [])
-        self._check_list(claims, dict, "tick")
+        self._check_item_types(claims, dict, "tick")
         step_size, span = self._parse_playback(table.get("play"), sizes)
         limits = table.get("limits", ColourLimits.AUTO)
         known_limits = (each for each in ColourLimits if each is not ColourLimits.TYPED)
@@ -344,18 +350,18 @@ class PageParser(Struct, frozen=True):
             ColourLimits(limits),
         )
 
-    def _error(self, sentence: str, *path: str | int) -> LessonError:
+    def _create_error(self, sentence: str, *path: str | int) -> LessonError:
         """Return an error that refers to a key of the page."""
-        return self.source.error((*self.path, *path), sentence)
+        return self.source.create_error((*self.path, *path), sentence)
 
-    def _check_list(self, values: list[object], kind: type, *path: str | int) -> None:
-        self.source.check_list((*self.path, *path), values, kind)
+    def _check_item_types(self, values: list[object], kind: type, *path: str | int) -> None:
+        self.source.check_item_types((*self.path, *path), values, kind)
 
     def _check_choice(self, given: str, known: Iterable[str], *path: str | int) -> None:
         choices = [*known]
         if given not in choices:
             sentence = f"“{path[-1]}” must be one of {', '.join(choices)}. It is “{given}”."
-            raise self._error(sentence, *path)
+            raise self._create_error(sentence, *path)
 
     def _repeat_text(self, document: Document, tokens: int | None) -> Document:
         if tokens is None:
@@ -363,24 +369,24 @@ class PageParser(Struct, frozen=True):
         split = (tokenize(line, document.tokenizer) for line in document.text.splitlines())
         lines = [line for line in split if line]
         if not 0 < tokens * max(1, len(lines)) <= MAX_TOKENS:
-            raise self._error(
+            raise self._create_error(
                 f"“text_tokens” times the number of lines must be from 1 to {MAX_TOKENS:,}.",
                 "text_tokens",
             )
         characters = sum(len(word) + 1 for line in lines for word in islice(cycle(line), tokens))
         if characters > MAX_TEXT_CHARACTERS:
             limit = f"The repeated text exceeds {MAX_TEXT_CHARACTERS:,} characters."
-            raise self._error(f"{limit} Reduce “text_tokens”.", "text_tokens")
+            raise self._create_error(f"{limit} Reduce “text_tokens”.", "text_tokens")
         space = " " if document.tokenizer is TokenizerKind.WORDS else ""
         repeated = (space.join(islice(cycle(line), tokens)) for line in lines)
-        return document.set("text", "\n".join(repeated))
+        return document.with_setting("text", "\n".join(repeated))
 
     def _stage_shapes(self, document: Document) -> StageShapes:
         for problem in spec_problems(document.spec):
-            raise self._error(problem.sentence, "set", problem.field)
+            raise self._create_error(problem.sentence, "set", problem.field)
         texts = document.tokens()
         if not texts or not all(texts):
-            raise self._error("The text contains no words.", "set", "text")
+            raise self._create_error("The text contains no words.", "set", "text")
         batch, longest = (len(texts),) * (len(texts) > 1), max(map(len, texts))
         spec = document.spec
         return {row.name: batch + shape(spec, row.dims, longest) for row in stages(spec)}
@@ -390,31 +396,31 @@ class PageParser(Struct, frozen=True):
             is_known = stage in STAGE_ORDER
             problem = "This page has no stage" if is_known else "Unknown stage"
             choices = ", ".join(sizes if is_known else STAGE_ORDER)
-            raise self._error(f"{problem} “{stage}”. Use one of: {choices}.", *path)
+            raise self._create_error(f"{problem} “{stage}”. Use one of: {choices}.", *path)
 
     def _check_indices(
         self, at: list[object], sizes: tuple[int, ...], *path: str | int
     ) -> tuple[int, ...]:
         """Check indices against the leading axes of a shape."""
-        self._check_list(at, int, *path)
+        self._check_item_types(at, int, *path)
         place = tuple(number for number in at if isinstance(number, int))
         fits = len(place) <= len(sizes)
         if not fits or any(not 0 <= one < size for one, size in zip(place, sizes, strict=False)):
             size = " × ".join(map(str, sizes))
             sentence = f"The indices {at} are out of range for the shape {size}."
-            raise self._error(f"{sentence} Indices are counted from 0.", *path)
+            raise self._create_error(f"{sentence} Indices are counted from 0.", *path)
         return place
 
     def _parse_cell(self, table: Table | None, sizes: StageShapes) -> Cell | None:
         if table is None:
             return None
-        self.source.check((*self.path, "cell"), table, _CELL, tuple(_CELL))
+        self.source.check_table((*self.path, "cell"), table, _CELL, tuple(_CELL))
         self._check_stage(table["stage"], sizes, "cell", "stage")
         named = sizes[table["stage"]][len(sizes[Role.INPUT]) - 2 :]
         place = self._check_indices(table["at"], named, "cell", "at")
         if len(place) < len(named):
             sentence = f"A cell of “{table['stage']}” needs {len(named)} indices."
-            raise self._error(sentence, "cell", "at")
+            raise self._create_error(sentence, "cell", "at")
         return Cell(table["stage"], place)
 
     def _parse_playback(
@@ -422,7 +428,7 @@ class PageParser(Struct, frozen=True):
     ) -> tuple[StepSize | None, tuple[PlaybackPosition, str] | None]:
         if table is None:
             return None, None
-        self.source.check((*self.path, "play"), table, _PLAY, ("grain", "from"))
+        self.source.check_table((*self.path, "play"), table, _PLAY, ("grain", "from"))
         self._check_choice(table["grain"], StepSize, "play", "grain")
         first = table["from"]
         self._check_stage(first, sizes, "play", "from")
@@ -430,57 +436,59 @@ class PageParser(Struct, frozen=True):
         until = str(table.get("until", first))
         self._check_stage(until, sizes, "play", "until")
         if STAGE_ORDER.index(until) < STAGE_ORDER.index(first):
-            raise self._error("“until” must not come before “from”.", "play", "until")
+            raise self._create_error("“until” must not come before “from”.", "play", "until")
         return StepSize(table["grain"]), (PlaybackPosition(first, *place), until)
 
     def _parse_claim(
         self, path: KeyPath, table: Table, document: Document, sizes: StageShapes
-    ) -> Claim:
-        self.source.check((*self.path, *path), table, _TICK, ("section", "name", "stage"))
+    ) -> LessonClaim:
+        self.source.check_table((*self.path, *path), table, _TICK, ("section", "name", "stage"))
         try:
-            section, name, printed = self.source.printed_numbers.find(
+            section, name, printed = self.source.printed_numbers.find_by_prefix(
                 table["section"], table["name"]
             )
         except InvalidLessonValueError as invalid:
-            raise self._error(str(invalid), *path, "name") from invalid
+            raise self._create_error(str(invalid), *path, "name") from invalid
         self._check_stage(table["stage"], sizes, *path, "stage")
-        given = table.get("measure", ClaimMeasure.NUMBERS)
-        self._check_choice(given, ClaimMeasure, *path, "measure")
-        measure = ClaimMeasure(given)
+        given = table.get("measure", ClaimedProperty.NUMBERS)
+        self._check_choice(given, ClaimedProperty, *path, "measure")
+        measure = ClaimedProperty(given)
         size = sizes[table["stage"]]
         at = self._check_indices(table.get("at", []), size, *path, "at")
-        rest = (len(size),) if measure is ClaimMeasure.SHAPE else size[len(at) :]
+        rest = (len(size),) if measure is ClaimedProperty.SHAPE else size[len(at) :]
         targets: tuple[tuple[int, int], ...] = ()
-        if measure in {ClaimMeasure.CROSS_ENTROPY, ClaimMeasure.MEAN_CROSS_ENTROPY}:
-            targets = self._find_targets(path, table, document, rest)
-            rest = (len(targets),) if measure is ClaimMeasure.CROSS_ENTROPY else ()
+        if measure in {ClaimedProperty.CROSS_ENTROPY, ClaimedProperty.MEAN_CROSS_ENTROPY}:
+            targets = self._find_loss_targets(path, table, document, rest)
+            rest = (len(targets),) if measure is ClaimedProperty.CROSS_ENTROPY else ()
         elif "text" in table:
-            sentence = f"“text” requires measure = “{ClaimMeasure.CROSS_ENTROPY}”."
-            raise self._error(sentence, *path, "text")
+            sentence = f"“text” requires measure = “{ClaimedProperty.CROSS_ENTROPY}”."
+            raise self._create_error(sentence, *path, "text")
         compared = rest[-printed.ndim :] if table.get("each") and printed.ndim else rest
         if compared != printed.shape:
             shapes = [" × ".join(map(str, one)) or "scalar" for one in (printed.shape, compared)]
-            raise self._error("Shapes differ: expected {}, computed {}.".format(*shapes), *path)
+            raise self._create_error(
+                "Shapes differ: expected {}, computed {}.".format(*shapes), *path
+            )
         factor = float(table.get("factor", 1))
-        return Claim(section, name, table["stage"], at, printed, factor, measure, targets)
+        return LessonClaim(section, name, table["stage"], at, printed, factor, measure, targets)
 
-    def _find_targets(
+    def _find_loss_targets(
         self, path: KeyPath, table: Table, document: Document, compared: tuple[int, ...]
     ) -> tuple[tuple[int, int], ...]:
         """Return the logits' row and column for each pair of adjacent tokens in a text."""
-        self.source.check((*self.path, *path), table, _TICK, ("text",))
+        self.source.check_table((*self.path, *path), table, _TICK, ("text",))
         classes = document.tokens()[0]
         if compared != (len(classes),) * 2:
             sentence = (
                 "Cross-entropy needs a matrix with one row and one column per token on the page."
             )
-            raise self._error(sentence, *path)
+            raise self._create_error(sentence, *path)
         tokens = tokenize(table["text"], document.tokenizer)
         unknown = [token for token in tokens if token not in classes]
         if unknown or len(tokens) < 2:
             reason = f"“{unknown[0]}” is not in the page’s text" if unknown else TOO_FEW_TOKENS
             sentence = f"Cannot compute the loss of “{shorten(table['text'])}”: {reason}."
-            raise self._error(sentence, *path, "text")
+            raise self._create_error(sentence, *path, "text")
         return tuple(pairwise(classes.index(token) for token in tokens))
 
 
@@ -490,20 +498,22 @@ _STRINGS = re.compile(
 )
 
 
-def find_line(text: str, path: KeyPath) -> int:
+def find_line_number(text: str, path: KeyPath) -> int:
     """Return the line of a value or, if it is not found, of the nearest enclosing table."""
     bare = _STRINGS.sub(lambda found: re.sub(r"[^\n]", " ", found[0]), text)
     start, end = 0, len(bare)
     name = ""
     for part in path:
         if isinstance(part, int):
-            start, end = _find_item(bare, name, part, start, end)
+            start, end = _find_table_in_array(bare, name, part, start, end)
         else:
-            name, start = part, _find_key(bare, part, start, end)
+            name, start = part, _find_key_offset(bare, part, start, end)
     return bare.count("\n", 0, start) + 1
 
 
-def _find_item(bare: str, name: str, number: int, start: int, end: int) -> tuple[int, int]:
+def _find_table_in_array(
+    bare: str, name: str, number: int, start: int, end: int
+) -> tuple[int, int]:
     """Return the start and end of a table in an array: under its own header, or in braces."""
     header = re.compile(rf"\[\[[\w. \t]*\b{re.escape(name)}[ \t]*\]\]")
     starts = [found.start() for found in header.finditer(bare, start, end)]
@@ -514,7 +524,7 @@ def _find_item(bare: str, name: str, number: int, start: int, end: int) -> tuple
     return starts[number], (*starts, end)[number + 1]
 
 
-def _find_key(bare: str, name: str, start: int, end: int) -> int:
+def _find_key_offset(bare: str, name: str, start: int, end: int) -> int:
     known = re.escape(name)
     key = re.compile(rf"(?<![\w-]){known}[ \t]*[=.]|\[+[\w. \t]*\b{known}[ \t]*\]")
     found = key.search(bare, start, end)

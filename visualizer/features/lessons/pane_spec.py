@@ -16,7 +16,7 @@ def connect(pane: LessonPane, to: FeatureControllers) -> None:
     """Connect the buttons of the current page."""
     pane.stepped.connect(to.lesson_controller.turn_pages)
     pane.restoreRequested.connect(to.lesson_controller.restore_page_settings)
-    pane.closed.connect(to.lesson_controller.close)
+    pane.closed.connect(to.lesson_controller.close_lesson)
     to.set_command_tooltips(
         {
             pane.close_button: "lesson.close",

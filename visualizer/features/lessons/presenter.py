@@ -16,7 +16,7 @@ from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
-    from visualizer.features.lessons.claim_check import ClaimCheck
+    from visualizer.features.lessons.claim_check import CheckedClaim
     from visualizer.features.lessons.lesson import LessonsById
     from visualizer.session.document import Document
     from visualizer.session.view import LessonPosition
@@ -43,7 +43,7 @@ class LessonPanel(Struct, frozen=True):
     count: int
     title: str
     text: str
-    checks: tuple[ClaimCheck, ...] = ()
+    checks: tuple[CheckedClaim, ...] = ()
     is_changed: bool = False
     next_lesson: str = ""
 
@@ -61,7 +61,7 @@ class LessonPanel(Struct, frozen=True):
 LESSON_PANEL: PanelId[LessonPanel | None] = PanelId("Lesson")
 
 
-def present_position(
+def present_lesson_page(
     lessons: LessonsById,
     position: LessonPosition,
     document: Document,

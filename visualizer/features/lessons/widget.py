@@ -15,18 +15,18 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.features.lessons.claim_check import ClaimResult
+from visualizer.features.lessons.claim_check import ClaimCheckResult
 from visualizer.features.lessons.presenter import LESSON_PANEL
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.buttons import FixedWidthButton
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.icons import icon
-from visualizer.widgets.labels import PlainLabel, RichLabel
+from visualizer.widgets.labels import HtmlLabel, PlainTextLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
-    from visualizer.features.lessons.claim_check import ClaimCheck
+    from visualizer.features.lessons.claim_check import CheckedClaim
     from visualizer.features.lessons.presenter import LessonPanel
     from visualizer.session.screen import Screen
 
@@ -36,10 +36,10 @@ PANE_WIDTH_PX = 240
 ICON_SIZE = 16
 
 _ICONS = {
-    ClaimResult.MATCHES: "check",
-    ClaimResult.DIFFERS: "differs",
-    ClaimResult.WAITING: "unchecked",
-    ClaimResult.CHANGED: "unchecked",
+    ClaimCheckResult.MATCHES: "check",
+    ClaimCheckResult.DIFFERS: "differs",
+    ClaimCheckResult.WAITING: "unchecked",
+    ClaimCheckResult.CHANGED: "unchecked",
 }
 
 
@@ -49,12 +49,12 @@ class ClaimCheckRow(QWidget):
     def __init__(self) -> None:
         super().__init__()
         row = row_layout(self, (0, 0, 0, 0), spacing=8)
-        self.mark, self.words = PlainLabel(), _make_label()
+        self.mark, self.words = PlainTextLabel(), _make_label()
         row.addWidget(self.mark, 0, Qt.AlignmentFlag.AlignTop)
         row.addWidget(self.words, 1)
 
-    def show_check(self, check: ClaimCheck, theme: Theme) -> None:
-        inks = {ClaimResult.MATCHES: theme.accent, ClaimResult.DIFFERS: theme.warning}
+    def show_check(self, check: CheckedClaim, theme: Theme) -> None:
+        inks = {ClaimCheckResult.MATCHES: theme.accent, ClaimCheckResult.DIFFERS: theme.warning}
         ink = inks.get(check.state, theme.quiet)
         side = round(ICON_SIZE * text_scale())
         self.mark.setPixmap(icon(_ICONS[check.state], ink).pixmap(side, side))
@@ -83,7 +83,7 @@ class LessonPane(QWidget):
         # At the top, so that the buttons stay under the pointer: the heights below them change.
         column.addWidget(self._build_page_buttons())
         column.addLayout(self._build_header())
-        column.addWidget(self._build_body(), 1)
+        column.addWidget(self._build_page_area(), 1)
         self.return_button = _make_button(
             "Restore page settings", "Discard your changes and restore the settings of this page"
         )
@@ -105,7 +105,7 @@ class LessonPane(QWidget):
         head.addWidget(self.close_button, 0, Qt.AlignmentFlag.AlignTop)
         return head
 
-    def _build_body(self) -> QScrollArea:
+    def _build_page_area(self) -> QScrollArea:
         self.area = QScrollArea()
         self.area.setWidgetResizable(True)
         self.area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -127,7 +127,7 @@ class LessonPane(QWidget):
         self.next_button.setAccessibleName("Next page")
         self.back_button.clicked.connect(partial(self.stepped.emit, -1))
         self.next_button.clicked.connect(partial(self.stepped.emit, 1))
-        self.number = PlainLabel()
+        self.number = PlainTextLabel()
         self.number.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.number.setProperty("role", "quiet")
         row.addWidget(self.back_button)
@@ -154,9 +154,9 @@ class LessonPane(QWidget):
             self._show_checks((), theme)
             return
         self.lesson.setText(escape(" · ".join(filter(None, (panel.lesson, panel.section)))))
-        self.title.setText(_sized_html(escape(panel.title), "font-weight:600"))
+        self.title.setText(_html_with_font_size(escape(panel.title), "font-weight:600"))
         code = f"<code style='background-color:{theme.raised}'>"
-        self.text.setText(_sized_html(panel.text.replace("<code>", code)))
+        self.text.setText(_html_with_font_size(panel.text.replace("<code>", code)))
         self._show_checks(panel.checks, theme)
         self.number.setText(f"{panel.number} of {panel.count}")
         self.back_button.setEnabled(panel.number > 1)
@@ -169,7 +169,7 @@ class LessonPane(QWidget):
             self._page = page
             self.area.verticalScrollBar().setValue(0)
 
-    def _show_checks(self, checks: tuple[ClaimCheck, ...], theme: Theme) -> None:
+    def _show_checks(self, checks: tuple[CheckedClaim, ...], theme: Theme) -> None:
         while len(self.check_rows) < len(checks):
             self.check_rows.append(ClaimCheckRow())
             self.column.insertWidget(self.column.count() - 1, self.check_rows[-1])
@@ -179,8 +179,8 @@ class LessonPane(QWidget):
                 row.show_check(checks[number], theme)
 
 
-def _make_label() -> RichLabel:
-    label = RichLabel()
+def _make_label() -> HtmlLabel:
+    label = HtmlLabel()
     label.setWordWrap(True)
     label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
     return label
@@ -192,5 +192,5 @@ def _make_button(words: str, name: str) -> QPushButton:
     return button
 
 
-def _sized_html(html: str, more: str = "") -> str:
+def _html_with_font_size(html: str, more: str = "") -> str:
     return f"<div style='font-size:{round(14 * text_scale())}px; {more}'>{html}</div>"

@@ -13,10 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention.display_transforms import WeightTransform
-from visualizer.attention.masks import MaskingSpec, allowed_in_text
+from visualizer.attention.masks import MaskingSpec, allowed_cells_of_text
 from visualizer.attention.roles import Role
-from visualizer.heatmap.colour_range import automatic_range
-from visualizer.session.view_options import FOLLOW_PINNED, ColourLimits, LineSide, LineToken
+from visualizer.heatmap.colour_range import find_cached_range
+from visualizer.session.view_options import FOLLOW_PINNED, ColourLimits, LineViewSide, LineViewToken
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -116,28 +116,28 @@ class LineRequest(Struct, frozen=True):
     limits: ColourLimits
 
     @property
-    def count(self) -> int:
+    def values_per_row(self) -> int:
         """Number of values to read per row: one more than drawn, to detect omitted lines."""
         return max(self.drawn, self.top) + 1
 
 
-def line_request(resolved: ResolvedView) -> LineRequest:
+def create_line_request(resolved: ResolvedView) -> LineRequest:
     """Return the request for the lines of a view."""
     view, trace = resolved.view, resolved.run.trace
     options, colouring, solo = view.lines, view.colouring, _solo_head(resolved)
     stage = resolved.weights_stage(resolved.pinned)
     heads = resolved.drawn_heads if solo is None else (solo,)
-    top = options.top if options.top < trace.tokens else 0
-    room = max(1, MAX_LINES // (len(heads) * trace.tokens))
+    top = options.top if options.top < trace.query_count else 0
+    room = max(1, MAX_LINES // (len(heads) * trace.query_count))
     return LineRequest(
         stage=stage,
         lens=trace.supported_transform(view.lens),
         leading=resolved.leading,
         heads=heads,
-        drawn=min(room, top or trace.tokens),
+        drawn=min(room, top or trace.query_count),
         top=top,
         threshold=options.threshold,
-        masking=MaskingSpec.of(trace.spec_at(resolved.leading), stage),
+        masking=MaskingSpec.from_spec(trace.spec_at(resolved.leading), stage),
         limits=colouring.limits,
     )
 
@@ -149,21 +149,21 @@ def prefetch_key(resolved: ResolvedView) -> Hashable:
     """
     if resolved.run.trace.is_blockwise or no_lines_reason(resolved.run):
         return None
-    request = line_request(resolved)
-    return request.stage, request.lens, request.count
+    request = create_line_request(resolved)
+    return request.stage, request.lens, request.values_per_row
 
 
 def prefetch(resolved: ResolvedView) -> None:
     """Read the largest weights for `present_lines`; called on the worker."""
     if prefetch_key(resolved) is not None:
-        request = line_request(resolved)
-        _read_largest(resolved.run, request)
-        automatic_end(resolved.run, request)
+        request = create_line_request(resolved)
+        _read_largest_weights(resolved.run, request)
+        automatic_range_end(resolved.run, request)
 
 
 def line_tensor(run: Run, request: LineRequest) -> CachedTensor:
     """Return the cached tensor from which lines are read."""
-    return run.trace.displayed_stage(request.stage, request.lens)
+    return run.trace.displayed_tensor(request.stage, request.lens)
 
 
 def _solo_head(resolved: ResolvedView) -> int | None:
@@ -174,9 +174,9 @@ def _solo_head(resolved: ResolvedView) -> int | None:
     return None if solo is None else min(solo, last)
 
 
-def _read_largest(run: Run, request: LineRequest) -> tuple[np.ndarray, np.ndarray]:
+def _read_largest_weights(run: Run, request: LineRequest) -> tuple[np.ndarray, np.ndarray]:
     """Return the largest values of each row and their keys, both [head, query, nth]."""
-    count = min(request.count, run.trace.tokens)
+    count = min(request.values_per_row, run.trace.query_count)
     numbers, keys = line_tensor(run, request).read_largest(count, request.leading)
     return numbers[list(request.heads)], keys[list(request.heads)]
 
@@ -187,9 +187,11 @@ def select_largest_lines(run: Run, request: LineRequest) -> SelectedLines:
     If one line per query and head would be too many, each query keeps only the lines of its
     `max_heads_per_query` strongest heads.
     """
-    weights, keys = _read_largest(run, request)
-    queries = np.arange(run.trace.tokens)[:, None]
-    passing = has_line(weights, request) & _allowed_in_run(run, request)[queries, keys]
+    weights, keys = _read_largest_weights(run, request)
+    queries = np.arange(run.trace.query_count)[:, None]
+    passing = (
+        mask_of_drawn_lines(weights, request) & _allowed_pairs_mask(run, request)[queries, keys]
+    )
     is_thinned = bool(passing[..., request.drawn : request.top or None].any())
     passing = passing[..., : request.drawn]
     if heads := max_heads_per_query(run, request):
@@ -198,24 +200,24 @@ def select_largest_lines(run: Run, request: LineRequest) -> SelectedLines:
         is_thinned |= bool(passing[rank >= heads].any())
         passing = passing & (rank < heads)[..., None]
     at = np.nonzero(passing)
-    return _build_selection(run, request, (at[0], at[1], keys[at]), weights[at], is_thinned)
+    return _create_selected_lines(run, request, (at[0], at[1], keys[at]), weights[at], is_thinned)
 
 
 def max_heads_per_query(run: Run, request: LineRequest) -> int:
     """Return the number of heads per query that can have a line, or 0 if all can."""
-    most = max(1, MAX_LINES // run.trace.tokens)
+    most = max(1, MAX_LINES // run.trace.query_count)
     return most if most < len(request.heads) else 0
 
 
-def select_lines_of_token(run: Run, request: LineRequest, token: LineToken) -> SelectedLines:
+def select_lines_of_token(run: Run, request: LineRequest, token: LineViewToken) -> SelectedLines:
     """Select the lines from a query or to a key, for all drawn heads."""
-    is_query = token.side is LineSide.QUERY
+    is_query = token.side is LineViewSide.QUERY
     cells = (token.at, slice(None)) if is_query else (slice(None), token.at)
     numbers = line_tensor(run, request).read((*request.leading, slice(None), *cells))
     weights = numbers[list(request.heads)]  # head key, or head query
-    passing = has_line(weights, request) & _allowed_in_run(run, request)[cells]
+    passing = mask_of_drawn_lines(weights, request) & _allowed_pairs_mask(run, request)[cells]
     if request.top:
-        largest = _read_largest(run, request)[1][..., : request.top]  # head query nth
+        largest = _read_largest_weights(run, request)[1][..., : request.top]  # head query nth
         if is_query:
             is_largest = np.zeros_like(passing)
             np.put_along_axis(is_largest, largest[:, token.at], True, axis=-1)
@@ -225,14 +227,14 @@ def select_lines_of_token(run: Run, request: LineRequest, token: LineToken) -> S
     heads, others = np.nonzero(passing)
     tokens = np.full(len(others), token.at)
     place = (heads, tokens, others) if is_query else (heads, others, tokens)
-    lines = _build_selection(run, request, place, weights[heads, others])
+    lines = _create_selected_lines(run, request, place, weights[heads, others])
     return lines.subset(slice(-MAX_HIGHLIGHTED_LINES, None), len(lines) > MAX_HIGHLIGHTED_LINES)
 
 
 def line_weight(run: Run, request: LineRequest, place: tuple[int, ...]) -> float | None:
     """Return the weight at a head, query and key, or None if it has no line."""
     head, query, key = place
-    if head not in request.heads or not _allowed_in_run(run, request)[query, key]:
+    if head not in request.heads or not _allowed_pairs_mask(run, request)[query, key]:
         return None
     weight = float(line_tensor(run, request).read((*request.leading, *place)))
     return weight if weight and np.isfinite(weight) else None
@@ -240,36 +242,36 @@ def line_weight(run: Run, request: LineRequest, place: tuple[int, ...]) -> float
 
 def line_strength(run: Run, request: LineRequest, query: int, weight: float) -> float:
     """Return the strength, from 0 to 1, at which a weight of a query is drawn."""
-    largest, end = _largest_of_queries(run, request), automatic_end(run, request)
+    largest, end = _largest_weight_per_query(run, request), automatic_range_end(run, request)
     full, _ = full_strength_weights(request, largest, end)
     return min(1.0, abs(weight) / float(full[query]))
 
 
-def count_pairs(run: Run, request: LineRequest) -> int:
+def count_allowed_pairs(run: Run, request: LineRequest) -> int:
     """Return the number of allowed query-key pairs, over all drawn heads."""
-    return len(request.heads) * int(np.count_nonzero(_allowed_in_run(run, request)))
+    return len(request.heads) * int(np.count_nonzero(_allowed_pairs_mask(run, request)))
 
 
-def keep_reached_lines(lines: SelectedLines, rows: int, columns: int) -> SelectedLines:
+def filter_reached_lines(lines: SelectedLines, rows: int, columns: int) -> SelectedLines:
     """Return the lines of cells that playback has reached: whole rows, and part of the next."""
     is_reached = (lines.queries < rows) | ((lines.queries == rows) & (lines.keys < columns))
     return lines.subset(is_reached, lines.is_thinned)
 
 
-def has_line(weights: np.ndarray, request: LineRequest) -> np.ndarray:
+def mask_of_drawn_lines(weights: np.ndarray, request: LineRequest) -> np.ndarray:
     """Return whether each weight has a line: it is finite, not 0, and not below the threshold."""
     sizes = np.abs(weights)
     passing: np.ndarray = np.isfinite(weights) & (sizes > 0) & (sizes >= request.threshold)
     return passing
 
 
-def _allowed_in_run(run: Run, request: LineRequest) -> np.ndarray:
-    queries, keys = run.trace.sides
+def _allowed_pairs_mask(run: Run, request: LineRequest) -> np.ndarray:
+    queries, keys = run.trace.query_key_counts
     text = run.trace.axis_position("text", request.leading)
-    return allowed_in_text(request.masking, queries, text, None if keys == queries else keys)
+    return allowed_cells_of_text(request.masking, queries, text, None if keys == queries else keys)
 
 
-def _build_selection(
+def _create_selected_lines(
     run: Run,
     request: LineRequest,
     place: tuple[np.ndarray, np.ndarray, np.ndarray],
@@ -278,13 +280,13 @@ def _build_selection(
 ) -> SelectedLines:
     """Build a selection sorted by weight; heads in `place` are indices into the drawn heads."""
     heads, queries, keys = place
-    largest, end = _largest_of_queries(run, request), automatic_end(run, request)
+    largest, end = _largest_weight_per_query(run, request), automatic_range_end(run, request)
     full, strongest = full_strength_weights(request, largest, end)
     drawn = np.array(request.heads)[heads], queries, keys
-    return sort_lines(drawn, weights, full[queries], strongest, is_thinned)
+    return create_sorted_lines(drawn, weights, full[queries], strongest, is_thinned)
 
 
-def sort_lines(
+def create_sorted_lines(
     place: tuple[np.ndarray, np.ndarray, np.ndarray],
     weights: np.ndarray,
     full: np.ndarray,
@@ -308,20 +310,20 @@ def sort_lines(
     return SelectedLines(heads, queries, keys, weights, strengths, is_thinned, strongest)
 
 
-def _largest_of_queries(run: Run, request: LineRequest) -> np.ndarray:
+def _largest_weight_per_query(run: Run, request: LineRequest) -> np.ndarray:
     """Return the largest weight of each query over all drawn heads."""
-    sizes = np.nan_to_num(np.abs(_read_largest(run, request)[0][..., 0]), posinf=0)
+    sizes = np.nan_to_num(np.abs(_read_largest_weights(run, request)[0][..., 0]), posinf=0)
     largest: np.ndarray = sizes.max(axis=0)  # query
     return largest
 
 
-def automatic_end(run: Run, request: LineRequest) -> float | None:
+def automatic_range_end(run: Run, request: LineRequest) -> float | None:
     """Return the end of the automatic range, or None if other limits are chosen."""
     if request.limits is not ColourLimits.AUTO:
         return None
     shown = [(run.trace, line_tensor(run, request))]
     is_share = request.lens is not WeightTransform.TIMES_VALUE
-    return automatic_range(shown, [request.leading], request.stage, is_share).end
+    return find_cached_range(shown, [request.leading], request.stage, is_share).end
 
 
 def full_strength_weights(
@@ -334,7 +336,7 @@ def full_strength_weights(
     largest : numpy.ndarray
         The largest weight of each query.
     end : float or None
-        The result of `automatic_end`.
+        The result of `automatic_range_end`.
     """
     if request.limits is not ColourLimits.ROW:
         full = np.full_like(largest, end or max(1.0, float(largest.max(initial=0))))
@@ -343,7 +345,7 @@ def full_strength_weights(
     return full, min(1.0, float((largest / full).max(initial=0))) or 1.0
 
 
-def empty_selection() -> SelectedLines:
+def create_empty_selected_lines() -> SelectedLines:
     """Return an empty selection."""
     nothing = np.zeros(0, dtype=np.int64)
     return SelectedLines(nothing, nothing, nothing, np.zeros(0), np.zeros(0))

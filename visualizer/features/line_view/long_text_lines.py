@@ -19,16 +19,16 @@ from visualizer.attention.masks import allowed_cells
 from visualizer.features.line_view.line_selection import (
     LineRequest,
     SelectedLines,
-    automatic_end,
+    automatic_range_end,
+    create_line_request,
+    create_sorted_lines,
     full_strength_weights,
-    has_line,
-    line_request,
     line_tensor,
+    mask_of_drawn_lines,
     no_lines_reason,
-    sort_lines,
 )
-from visualizer.heatmap.cell_cursor import cursor_on
-from visualizer.session.view_options import PANE_TITLE, LineSide, LineToken
+from visualizer.heatmap.cell_cursor import create_cursor_on_cell
+from visualizer.session.view_options import PANE_TITLE, LineViewSide, LineViewToken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -79,11 +79,11 @@ class StrongestWeights(Struct, frozen=True, eq=False):
         return len(self.weights)
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         return self.heads_read == self.heads
 
 
-class QueriesToRead(Struct, frozen=True):
+class LongTextLineRequest(Struct, frozen=True):
     """The rows of weights from which lines are selected."""
 
     request: LineRequest
@@ -96,23 +96,23 @@ class QueriesToRead(Struct, frozen=True):
         return request.leading, request.heads, request.masking, self.queries
 
 
-def queries_to_read(resolved: ResolvedView) -> QueriesToRead:
+def create_long_text_line_request(resolved: ResolvedView) -> LongTextLineRequest:
     """Return the queries near the pinned one or, without one, evenly spaced visible queries."""
-    count = resolved.run.trace.sides[0]
+    count = resolved.run.trace.query_key_counts[0]
     pinned = pinned_query(resolved)
     if pinned is not None:
         start = pinned // PINNED_BLOCK_QUERIES * PINNED_BLOCK_QUERIES
         near = range(start, min(start + PINNED_BLOCK_QUERIES, count))
-        return QueriesToRead(line_request(resolved), near)
+        return LongTextLineRequest(create_line_request(resolved), near)
     seen = resolved.zoom.queries if resolved.zoom else range(count)
     step = -(-len(seen) // MAX_QUERIES)
-    return QueriesToRead(line_request(resolved), seen[step // 2 :: step])
+    return LongTextLineRequest(create_line_request(resolved), seen[step // 2 :: step])
 
 
 def pinned_query(resolved: ResolvedView) -> int | None:
     """Return the query of the pinned cell, or None if no cell is pinned."""
-    pinned = resolved.pinned_when_reached
-    return cursor_on(resolved, None, pinned).query if pinned else None
+    pinned = resolved.reached_pinned_cell
+    return create_cursor_on_cell(resolved, None, pinned).query if pinned else None
 
 
 # ------------------------------------------------------------------ reading
@@ -120,7 +120,7 @@ def pinned_query(resolved: ResolvedView) -> int | None:
 _CACHE: WeakKeyDictionary[CachedTensor, dict[Hashable, StrongestWeights]] = WeakKeyDictionary()
 
 
-def cached_weights(run: Run, wanted: QueriesToRead) -> StrongestWeights | None:
+def cached_strongest_weights(run: Run, wanted: LongTextLineRequest) -> StrongestWeights | None:
     """Return the weights read so far, or None until the first head has been read."""
     return _CACHE.get(line_tensor(run, wanted.request), {}).get(wanted.key)
 
@@ -130,28 +130,28 @@ def are_weights_read(resolved: ResolvedView) -> bool:
     run = resolved.run
     if not run.trace.is_blockwise or PANE_TITLE not in resolved.view.panes or no_lines_reason(run):
         return True
-    known = cached_weights(run, queries_to_read(resolved))
-    return known is not None and known.is_whole
+    known = cached_strongest_weights(run, create_long_text_line_request(resolved))
+    return known is not None and known.is_complete
 
 
 def read_more_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
     """Read at least one head, and further heads until `is_over()`; called on the worker."""
     if are_weights_read(resolved):
         return
-    run, wanted = resolved.run, queries_to_read(resolved)
+    run, wanted = resolved.run, create_long_text_line_request(resolved)
     request, trace = wanted.request, run.trace
     tensor, rows = line_tensor(run, request), np.array(wanted.queries)
     text = trace.axis_position("text", request.leading)
-    allowed = allowed_cells(request.masking, trace.sides, text, rows)  # query key
+    allowed = allowed_cells(request.masking, trace.query_key_counts, text, rows)  # query key
     pairs = int(np.count_nonzero(allowed))
     cached = _CACHE.setdefault(tensor, {})
-    none = np.zeros((0, len(rows), min(MAX_LONG_TEXT_LINES, trace.sides[1])))
+    none = np.zeros((0, len(rows), min(MAX_LONG_TEXT_LINES, trace.query_key_counts[1])))
     empty = StrongestWeights(wanted.queries, none, none.astype(int), 0, len(request.heads))
     known = cached.get(wanted.key) or empty
-    while not known.is_whole:
+    while not known.is_complete:
         head = request.heads[known.heads_read]
         numbers = tensor.read_rows(rows, (*request.leading, head))
-        weights, keys = _largest_per_row(numbers, allowed)
+        weights, keys = _largest_values_per_row(numbers, allowed)
         known = replace(
             known,
             weights=np.concatenate([known.weights, weights[None]]),
@@ -166,7 +166,9 @@ def read_more_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> No
         del cached[next(iter(cached))]
 
 
-def _largest_per_row(numbers: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _largest_values_per_row(
+    numbers: np.ndarray, allowed: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Return the values of largest magnitude in each row, largest first, and their keys."""
     sizes = np.where(allowed & np.isfinite(numbers), np.abs(numbers), 0)
     count = min(MAX_LONG_TEXT_LINES, sizes.shape[1])
@@ -200,12 +202,12 @@ class LongTextLineSelector:
     ) -> None:
         largest = np.abs(found.weights[..., 0]).max(axis=0)  # query
         full, strongest = full_strength_weights(request, largest, end)
-        passing = has_line(found.weights, request)
+        passing = mask_of_drawn_lines(found.weights, request)
         if request.top:
             passing[..., request.top :] = False
         heads, rows, _ = at = np.nonzero(passing)
         place = np.array(request.heads)[heads], np.array(found.queries)[rows], found.keys[at]
-        every = sort_lines(place, found.weights[at], full[rows], strongest)
+        every = create_sorted_lines(place, found.weights[at], full[rows], strongest)
         drawn = np.arange(max(0, len(every) - MAX_LONG_TEXT_LINES), len(every))
         if pinned is not None:
             own = np.flatnonzero(every.queries == pinned)[-MAX_PINNED_QUERY_LINES:]
@@ -216,13 +218,13 @@ class LongTextLineSelector:
         are_listed = np.isin(every.queries, tokens) & np.isin(every.keys, tokens)
         self._listed = every.subset(are_listed, False)
 
-    def select_lines(self, token: LineToken) -> SelectedLines:
+    def select_lines(self, token: LineViewToken) -> SelectedLines:
         """Select the lines from a query or to a key, for all drawn heads."""
         lines = self._listed
-        tokens = lines.queries if token.side is LineSide.QUERY else lines.keys
+        tokens = lines.queries if token.side is LineViewSide.QUERY else lines.keys
         return lines.subset(tokens == token.at, False)
 
-    def cell_weight(self, place: tuple[int, ...]) -> tuple[float | None, float]:
+    def weight_and_strength_of_cell(self, place: tuple[int, ...]) -> tuple[float | None, float]:
         """Return the weight at a head, query and key (None without a line), and its strength."""
         head, query, key = place
         lines = self._listed
@@ -232,13 +234,13 @@ class LongTextLineSelector:
         return float(lines.weights[at[0]]), float(lines.line_strengths[at[0]])
 
 
-def long_text_line_selector(resolved: ResolvedView) -> LongTextLineSelector | None:
+def create_long_text_line_selector(resolved: ResolvedView) -> LongTextLineSelector | None:
     """Return the lines selected from the weights read so far, or None before the first head."""
-    wanted = queries_to_read(resolved)
-    found = cached_weights(resolved.run, wanted)
+    wanted = create_long_text_line_request(resolved)
+    found = cached_strongest_weights(resolved.run, wanted)
     if not found:
         return None
-    end = automatic_end(resolved.run, wanted.request)
+    end = automatic_range_end(resolved.run, wanted.request)
     return _select_lines(found, wanted.request, end, pinned_query(resolved))
 
 

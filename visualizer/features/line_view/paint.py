@@ -26,7 +26,7 @@ from PySide6.QtGui import (
 from visualizer.format import format_number
 from visualizer.heatmap.panel_margins import MAX_LABEL_PX, widest_label_width
 from visualizer.heatmap.panel_margins_paint import ALIGN_LEFT, ALIGN_RIGHT
-from visualizer.session.view_options import LineSide
+from visualizer.session.view_options import LineViewSide
 from visualizer.widgets.fonts import font_metrics, scaled_font, system_font, text_scale
 from visualizer.widgets.head_mark import paint_head_mark
 from visualizer.widgets.theme import head_colour
@@ -117,12 +117,12 @@ class AttentionLinesLayout(Struct, frozen=True):
         heights: np.ndarray = self.top + (np.asarray(rows) + 0.5) * self.height + within
         return heights
 
-    def curve_share(self, x: float) -> float:
+    def curve_fraction(self, x: float) -> float:
         """Return the fraction of a line's vertical distance that is covered at an x coordinate."""
         return float(np.interp((x - self.left) / (self.right - self.left), _ACROSS, _ALONG))
 
 
-def curve_shares(pieces: int) -> tuple[np.ndarray, np.ndarray]:
+def curve_fractions(pieces: int) -> tuple[np.ndarray, np.ndarray]:
     """Return the x and y fractions of a line at the ends of its pieces.
 
     A line is a cubic Bézier curve with both control points halfway across.
@@ -131,7 +131,7 @@ def curve_shares(pieces: int) -> tuple[np.ndarray, np.ndarray]:
     return 1.5 * times * (1 - times) + times**3, 3 * times**2 - 2 * times**3
 
 
-_ACROSS, _ALONG = curve_shares(64)
+_ACROSS, _ALONG = curve_fractions(64)
 
 
 def lay_out_lines(
@@ -292,7 +292,7 @@ def line_strokes(
         cuts = np.nonzero(np.diff(np.cumsum(costs) // MAX_PATH_COST))[0] + 1
         for some, each in zip(np.split(at, cuts), np.split(costs, cuts), strict=True):
             part = (rows, begins[some], ends[some])
-            path = curve_path(*part) if is_wide else path_from_elements(piece_elements(*part))
+            path = curve_path(*part) if is_wide else path_from_elements(polyline_elements(*part))
             yield LineStroke(path, pen, float(each.sum()))
 
 
@@ -312,7 +312,9 @@ def curve_path(rows: AttentionLinesLayout, begins: np.ndarray, ends: np.ndarray)
     return path
 
 
-def piece_elements(rows: AttentionLinesLayout, begins: np.ndarray, ends: np.ndarray) -> np.ndarray:
+def polyline_elements(
+    rows: AttentionLinesLayout, begins: np.ndarray, ends: np.ndarray
+) -> np.ndarray:
     """Approximate the same curves by short straight pieces; each curve starts at its lower end.
 
     Qt blends a thin translucent line piece by piece if each piece begins above the previous one.
@@ -326,7 +328,7 @@ def piece_elements(rows: AttentionLinesLayout, begins: np.ndarray, ends: np.ndar
     """
     steepest = 1.5 * float(np.abs(ends - begins).max(initial=0))
     longest = max(steepest, rows.right - rows.left)
-    across, along = curve_shares(math.ceil(longest / MAX_PIECE_LENGTH_PX))
+    across, along = curve_fractions(math.ceil(longest / MAX_PIECE_LENGTH_PX))
     is_down = (ends > begins)[:, None]
     elements = np.empty((len(begins), len(across)), PATH_ELEMENT)
     elements["kind"] = QPainterPath.ElementType.LineToElement.value
@@ -345,7 +347,7 @@ def path_from_elements(elements: np.ndarray) -> QPainterPath:
     return path
 
 
-def paint_cell(
+def paint_highlighted_line(
     painter: QPainter, panel: LinePanel, rows: AttentionLinesLayout, theme: Theme
 ) -> None:
     """Paint the outlined line of the highlighted cell and its weight on top of all other lines."""
@@ -376,11 +378,11 @@ def paint_cell(
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
-def label_box(rows: AttentionLinesLayout, side: LineSide, at: int) -> QRectF:
+def label_box(rows: AttentionLinesLayout, side: LineViewSide, at: int) -> QRectF:
     """Return the rectangle of a token's label."""
     height = max(rows.height, font_metrics(12).height())
     top = rows.row_middle(at) - height / 2
-    left = MARGIN_PX if side is LineSide.QUERY else rows.right + LABEL_GAP_PX
+    left = MARGIN_PX if side is LineViewSide.QUERY else rows.right + LABEL_GAP_PX
     return QRectF(left, top, rows.left - LABEL_GAP_PX - MARGIN_PX, height)
 
 
@@ -395,7 +397,7 @@ def paint_labels(
     line = font_metrics(12).height()
     step = max(1, math.ceil(line / rows.height - 0.25))
     first = max(0, rows.row_at(max(seen[0] - line, rows.top)) or 0) // step * step
-    for side, token in ((LineSide.QUERY, panel.query), (LineSide.KEY, panel.key)):
+    for side, token in ((LineViewSide.QUERY, panel.query), (LineViewSide.KEY, panel.key)):
         highlighted = None if token is None else rows.row_of(token)
         painter.setFont(scaled_font(12))
         painter.setPen(QColor(theme.ink))
@@ -411,10 +413,10 @@ def paint_labels(
             _paint_label(painter, panel.labels[highlighted], box, side)
 
 
-def _paint_label(painter: QPainter, label: str, box: QRectF, side: LineSide) -> None:
+def _paint_label(painter: QPainter, label: str, box: QRectF, side: LineViewSide) -> None:
     """Paint a token separately, so that its neighbours do not affect its text direction."""
     words = _elide_label(label, painter.font().weight(), int(box.width()), system_font())
-    towards = ALIGN_RIGHT if side is LineSide.QUERY else ALIGN_LEFT
+    towards = ALIGN_RIGHT if side is LineViewSide.QUERY else ALIGN_LEFT
     painter.drawText(box, towards | Qt.AlignmentFlag.AlignAbsolute, words)
 
 
@@ -424,7 +426,7 @@ def _elide_label(label: str, weight: QFont.Weight, width: int, font: QFont) -> s
     return measures.elidedText(label, Qt.TextElideMode.ElideRight, width)
 
 
-def paint_titles(painter: QPainter, rows: AttentionLinesLayout, theme: Theme) -> None:
+def paint_column_titles(painter: QPainter, rows: AttentionLinesLayout, theme: Theme) -> None:
     """Paint the titles of both columns of tokens."""
     band = QRectF(0, 0, rows.left + rows.right, HEADER_HEIGHT_PX * text_scale())
     painter.fillRect(band, QColor(theme.paper))
@@ -492,7 +494,7 @@ class IncrementalLinePicture:
     def is_complete(self) -> bool:
         return self._next_stroke is None
 
-    def resume(self) -> None:
+    def paint_next_slice(self) -> None:
         painter = QPainter(self.pixmap)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.translate(0, -self.frame.top)

@@ -18,8 +18,8 @@ def connect(pane: LinePane, to: FeatureControllers) -> None:
 
     controller = LineViewController(to.workspace, pane)
     pane.optionChosen.connect(controller.set_option)
-    pane.view.cellHovered.connect(controller.hover)
-    pane.view.cellClicked.connect(controller.pin)
+    pane.view.cellHovered.connect(controller.hover_cell)
+    pane.view.cellClicked.connect(controller.pin_cell)
     pane.view.tokenHovered.connect(controller.hover_token)
     pane.view.tokenClicked.connect(controller.pin_token)
     pane.view.moved.connect(to.move_cell_or_step)

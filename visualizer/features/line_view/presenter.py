@@ -14,10 +14,10 @@ from visualizer.features.line_view import line_selection
 from visualizer.features.line_view.line_selection import (
     LineRequest,
     SelectedLines,
-    count_pairs,
-    empty_selection,
-    keep_reached_lines,
-    line_request,
+    count_allowed_pairs,
+    create_empty_selected_lines,
+    create_line_request,
+    filter_reached_lines,
     line_strength,
     line_tensor,
     line_weight,
@@ -27,26 +27,26 @@ from visualizer.features.line_view.line_selection import (
     select_lines_of_token,
 )
 from visualizer.features.line_view.long_text_lines import (
-    cached_weights,
-    long_text_line_selector,
+    cached_strongest_weights,
+    create_long_text_line_request,
+    create_long_text_line_selector,
     pinned_query,
-    queries_to_read,
 )
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.cell_cursor import cursor_on
+from visualizer.heatmap.cell_cursor import create_cursor_on_cell
 from visualizer.language.tokenizers import visible_tokens
 from visualizer.session.cell_address import Cell
-from visualizer.session.pane_spec import PanelSpec, prefetch_only
+from visualizer.session.pane_spec import PanelSpec, prefetch_without_panel
 from visualizer.session.screen import PanelId
-from visualizer.session.view_options import PANE_TITLE, ColourLimits, LineSide, LineToken
+from visualizer.session.view_options import PANE_TITLE, ColourLimits, LineViewSide, LineViewToken
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from visualizer.attention.run import Run
     from visualizer.features.line_view.long_text_lines import (
+        LongTextLineRequest,
         LongTextLineSelector,
-        QueriesToRead,
         StrongestWeights,
     )
     from visualizer.heatmap.cell_cursor import CellCursor
@@ -109,7 +109,7 @@ class LinePanel(Struct, frozen=True, eq=False):
     solo: int | None = None
     labels: tuple[str, ...] = ()
     tokens: tuple[int, ...] | None = None
-    lines: SelectedLines = field(default_factory=empty_selection)
+    lines: SelectedLines = field(default_factory=create_empty_selected_lines)
     pinned_lines: SelectedLines | None = None
     highlighted_lines: SelectedLines | None = None
     cell: Cell | None = None
@@ -143,7 +143,7 @@ class LineSource(Struct, frozen=True, eq=False):
         request = self.request
         return (
             line_tensor(self.run, request),
-            self.run.words(request.leading),
+            self.run.axis_tokens(request.leading),
             request,
             self.run.trace.weights_qualifier(request.stage),
             self.playback_reach,
@@ -157,26 +157,30 @@ class LineSource(Struct, frozen=True, eq=False):
             return False
         return previous.made_of[:2] == self.key[:2] and len(previous.lines) > 0
 
-    def select_lines(self, token: LineToken) -> SelectedLines:
+    def select_lines(self, token: LineViewToken) -> SelectedLines:
         """Select the lines from a query or to a key that playback has reached."""
         if not self.run.trace.is_blockwise:
             lines = select_lines_of_token(self.run, self.request, token)
         elif self.long_text_lines:
             lines = self.long_text_lines.select_lines(token)
         else:
-            lines = empty_selection()
+            lines = create_empty_selected_lines()
         return self.reached_lines(lines)
 
-    def cell_weight(self, place: tuple[int, ...]) -> tuple[float | None, float]:
+    def weight_and_strength_of_cell(self, place: tuple[int, ...]) -> tuple[float | None, float]:
         """Return the weight at a head, query and key (None without a line), and its strength."""
         if self.run.trace.is_blockwise:
-            return self.long_text_lines.cell_weight(place) if self.long_text_lines else (None, 0.0)
+            return (
+                self.long_text_lines.weight_and_strength_of_cell(place)
+                if self.long_text_lines
+                else (None, 0.0)
+            )
         weight = line_weight(self.run, self.request, place)
         return weight, line_strength(self.run, self.request, place[1], weight or 0.0)
 
     def reached_lines(self, lines: SelectedLines) -> SelectedLines:
         """Return the lines that playback has reached."""
-        return keep_reached_lines(lines, *self.playback_reach) if self.playback_reach else lines
+        return filter_reached_lines(lines, *self.playback_reach) if self.playback_reach else lines
 
 
 LINES_PANEL: PanelId[LinePanel | None] = PanelId(PANE_TITLE)
@@ -188,15 +192,15 @@ def present_lines(
     """Present the weights of a text as lines; unchanged lines are the same object as before."""
     if why := no_lines_reason(resolved.run):
         return LinePanel(message=why)
-    source = _create_source(resolved)
+    source = _create_line_source(resolved)
     is_kept = previous and (previous.made_of == source.key or source.can_keep_lines(previous))
-    picture = previous if previous and is_kept else _build_picture(source)
+    picture = previous if previous and is_kept else _build_line_panel(source)
     return _highlight_lines(source, picture, cursor)
 
 
-def strongest_line_cell(resolved: ResolvedView, token: LineToken) -> Cell | None:
+def strongest_line_cell(resolved: ResolvedView, token: LineViewToken) -> Cell | None:
     """Return the cell of a token's strongest visible line, or None if it has no visible line."""
-    source = _create_source(resolved)
+    source = _create_line_source(resolved)
     lines = source.select_lines(token)
     if source.is_covered or not len(lines):
         return None
@@ -204,14 +208,14 @@ def strongest_line_cell(resolved: ResolvedView, token: LineToken) -> Cell | None
     return Cell(source.request.stage, place)
 
 
-def _create_source(resolved: ResolvedView) -> LineSource:
-    request, place = line_request(resolved), resolved.place
+def _create_line_source(resolved: ResolvedView) -> LineSource:
+    request, place = create_line_request(resolved), resolved.place
     reach = resolved.timeline.playback_reach(place, request.stage) if place else None
-    of_long = long_text_line_selector(resolved) if resolved.run.trace.is_blockwise else None
+    of_long = create_long_text_line_selector(resolved) if resolved.run.trace.is_blockwise else None
     return LineSource(resolved, request, reach, request.stage in resolved.hidden_stages, of_long)
 
 
-def _build_picture(source: LineSource) -> LinePanel:
+def _build_line_panel(source: LineSource) -> LinePanel:
     run, request, trace = source.run, source.request, source.run.trace
     panel = LinePanel(
         made_of=source.key,
@@ -220,10 +224,10 @@ def _build_picture(source: LineSource) -> LinePanel:
         heads=trace.spec.heads,
         drawn_heads=tuple(sorted(request.heads)),
         solo=request.heads[0] if source.resolved.view.lines.solo is not None else None,
-        labels=visible_tokens(run.labels(request.leading)),
+        labels=visible_tokens(run.token_labels(request.leading)),
     )
     if trace.is_blockwise:
-        return _build_long_text_picture(source, panel)
+        return _build_long_text_panel(source, panel)
     if source.is_covered:
         return replace(panel, message=HIDDEN_MESSAGE)
     whole = select_largest_lines(run, request)
@@ -242,12 +246,12 @@ def _no_lines_message(visible: SelectedLines, whole: SelectedLines, otherwise: s
     return PLAYBACK_PENDING_MESSAGE if len(whole) else otherwise
 
 
-def _build_long_text_picture(source: LineSource, panel: LinePanel) -> LinePanel:
+def _build_long_text_panel(source: LineSource, panel: LinePanel) -> LinePanel:
     """Return a picture of the lines read so far, with rows only for the tokens that have lines."""
     resolved, request = source.resolved, source.request
-    wanted = queries_to_read(resolved)
-    found, of_long = cached_weights(source.run, wanted), source.long_text_lines
-    whole = of_long.drawn if of_long and not source.is_covered else empty_selection()
+    wanted = create_long_text_line_request(resolved)
+    found, of_long = cached_strongest_weights(source.run, wanted), source.long_text_lines
+    whole = of_long.drawn if of_long and not source.is_covered else create_empty_selected_lines()
     lines = source.reached_lines(whole)
     pinned = pinned_query(resolved)
     tokens = {*lines.queries.tolist(), *lines.keys.tolist(), *(() if pinned is None else (pinned,))}
@@ -266,7 +270,7 @@ def _build_long_text_picture(source: LineSource, panel: LinePanel) -> LinePanel:
 
 
 def _describe_long_text_counts(
-    wanted: QueriesToRead, found: StrongestWeights, lines: SelectedLines
+    wanted: LongTextLineRequest, found: StrongestWeights, lines: SelectedLines
 ) -> str:
     """Describe the number of lines drawn for a long text, and their queries."""
     queries = wanted.queries
@@ -274,20 +278,22 @@ def _describe_long_text_counts(
     if queries.step > 1:
         scope = f"for one query in {queries.step:,}"
         hint = "; pin a query to see lines near it"
-    read = "" if found.is_whole else f" (heads 1 to {found.heads_read} of {found.heads} so far)"
+    read = "" if found.is_complete else f" (heads 1 to {found.heads_read} of {found.heads} so far)"
     if wanted.request.top:
-        scope += f", {_describe_largest(wanted.request.top)} {_describe_scope(wanted.request)}"
+        scope += (
+            f", {_describe_largest(wanted.request.top)} {_describe_limit_scope(wanted.request)}"
+        )
     return f"{len(lines):,} of {found.pairs:,} lines{read}: the strongest {scope}{hint}"
 
 
 def _describe_counts(run: Run, request: LineRequest, lines: SelectedLines) -> str:
     """Describe the limit on the lines and, if lines are left out, the number of drawn lines."""
-    of_each = _describe_scope(request)
+    of_each = _describe_limit_scope(request)
     if not lines.is_thinned:
         return f"{_describe_largest(request.top)} {of_each}" if request.top else ""
     heads = max_heads_per_query(run, request)
     strongest = f", in the {heads} strongest heads per query" if heads else f" {of_each}"
-    counts = f"{len(lines):,} of {count_pairs(run, request):,} lines"
+    counts = f"{len(lines):,} of {count_allowed_pairs(run, request):,} lines"
     return f"{counts}: {_describe_largest(request.drawn)}{strongest}"
 
 
@@ -305,7 +311,7 @@ def _build_notes(run: Run, request: LineRequest, counted: str) -> tuple[str, ...
     return tuple(notes)
 
 
-def _describe_scope(request: LineRequest) -> str:
+def _describe_limit_scope(request: LineRequest) -> str:
     return "per query and head" if len(request.heads) > 1 else "per query"
 
 
@@ -333,10 +339,10 @@ def _highlight_lines(source: LineSource, panel: LinePanel, cursor: CellCursor) -
         return plain
     pinned_lines: SelectedLines | None = lines
     if cursor.hovered:
-        pinned = cursor_on(source.resolved, None, cursor.pinned)
+        pinned = create_cursor_on_cell(source.resolved, None, cursor.pinned)
         pinned_lines = _lines_of_cursor(source, pinned) if cursor.pinned else None
     cell = _highlighted_cell(source, cursor)
-    weight, strength = source.cell_weight(cell.place) if cell else (None, 0.0)
+    weight, strength = source.weight_and_strength_of_cell(cell.place) if cell else (None, 0.0)
     return replace(
         plain,
         pinned_lines=pinned_lines,
@@ -352,10 +358,10 @@ def _lines_of_cursor(source: LineSource, cursor: CellCursor) -> SelectedLines:
     """Return the lines of a cell's query, or of its key if the key token was pointed at."""
     is_by_key = (cursor.hovered or cursor.pinned) in source.resolved.view.lines.by_key
     if cursor.query is not None and not is_by_key:
-        return source.select_lines(LineToken(LineSide.QUERY, cursor.query))
+        return source.select_lines(LineViewToken(LineViewSide.QUERY, cursor.query))
     if cursor.key is None:
-        return empty_selection()
-    return source.select_lines(LineToken(LineSide.KEY, cursor.key))
+        return create_empty_selected_lines()
+    return source.select_lines(LineViewToken(LineViewSide.KEY, cursor.key))
 
 
 def _highlighted_cell(source: LineSource, cursor: CellCursor) -> Cell | None:
@@ -374,6 +380,6 @@ PANEL = PanelSpec(
     None,
     LINES_PANEL.name,
     prefetch_key=line_selection.prefetch_key,
-    prefetch=partial(prefetch_only, line_selection.prefetch),
+    prefetch=partial(prefetch_without_panel, line_selection.prefetch),
     is_refined=True,
 )

@@ -16,27 +16,27 @@ from visualizer.features.line_view.paint import (
     LinePenFactory,
     LinePictureKey,
     lay_out_lines,
-    paint_cell,
+    paint_column_titles,
+    paint_highlighted_line,
     paint_labels,
     paint_lines,
-    paint_titles,
 )
 from visualizer.features.line_view.presenter import LINES_PANEL, LinePanel
-from visualizer.heatmap.cell_pointing_widget import CellScrollArea
+from visualizer.heatmap.cell_scroll_widget import CellScrollArea
 from visualizer.session.cell_address import Cell
 from visualizer.session.view_options import (
     FOLLOW_PINNED,
     MAX_LINES_PER_QUERY,
-    LineOptions,
-    LineSide,
-    LineToken,
+    LineViewOptions,
+    LineViewSide,
+    LineViewToken,
 )
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel, plain_tooltip
+from visualizer.widgets.labels import PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.painted_message import paint_message
-from visualizer.widgets.setting_controls import DecimalSpinBox, set_number
+from visualizer.widgets.setting_controls import TrimmedDoubleSpinBox, set_number
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QMouseEvent, QPaintEvent, QResizeEvent
@@ -52,7 +52,7 @@ EMPTY_MESSAGE = "Lines from each query to the keys that it attends to appear her
 class LinePane(QWidget):
     """The line view and its controls.
 
-    `optionChosen` is emitted with the name of a field of `LineOptions` and its new value.
+    `optionChosen` is emitted with the name of a field of `LineViewOptions` and its new value.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -62,20 +62,20 @@ class LinePane(QWidget):
         super().__init__()
         self.setAccessibleName("Lines")
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
-        self.view, self.notes = AttentionLinesView(), PlainLabel()
-        self.heads, self.threshold, self.top = QComboBox(), DecimalSpinBox(), QSpinBox()
+        self.view, self.notes = AttentionLinesView(), PlainTextLabel()
+        self.heads, self.threshold, self.top = QComboBox(), TrimmedDoubleSpinBox(), QSpinBox()
         self._build_controls()
 
     def _build_controls(self) -> None:
         self.threshold.setRange(0, 1)
         self.threshold.setSingleStep(0.01)
         self.threshold.setPrefix("≥ ")
-        self.threshold.valueChanged.connect(self._choose_threshold)
+        self.threshold.valueChanged.connect(self._emit_threshold)
         self.top.setRange(0, MAX_LINES_PER_QUERY)
         self.top.setSpecialValueText("all lines")
         self.top.setPrefix("largest ")
-        self.top.valueChanged.connect(self._choose_top)
-        self.heads.activated.connect(self._choose_heads)
+        self.top.valueChanged.connect(self._emit_lines_per_query)
+        self.heads.activated.connect(self._emit_solo_head)
         self.heads.setMinimumContentsLength(8)
         self.heads.setSizeAdjustPolicy(
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
@@ -109,7 +109,7 @@ class LinePane(QWidget):
         self.notes.setText("\n".join(notes))
         self.notes.setVisible(bool(panel.notes))
 
-    def _show_options(self, panel: LinePanel, options: LineOptions) -> None:
+    def _show_options(self, panel: LinePanel, options: LineViewOptions) -> None:
         for widget in (self.heads, self.threshold, self.top):
             widget.setEnabled(bool(panel.labels))
         if panel.heads != self.heads.count() - 2:
@@ -118,23 +118,23 @@ class LinePane(QWidget):
             self.heads.addItem("The pinned cell’s head", FOLLOW_PINNED)
             for head in range(panel.heads):
                 self.heads.addItem(f"Head {head + 1}", head)
-        self.heads.setCurrentIndex(self._head_index(options, panel.heads))
+        self.heads.setCurrentIndex(self._head_choice_index(options, panel.heads))
         set_number(self.threshold, options.threshold)
         set_number(self.top, options.top)
 
     @staticmethod
-    def _head_index(options: LineOptions, heads: int) -> int:
+    def _head_choice_index(options: LineViewOptions, heads: int) -> int:
         if options.solo is None:
             return 0
         return 1 if options.solo == FOLLOW_PINNED else min(options.solo, heads - 1) + 2
 
-    def _choose_heads(self, index: int) -> None:
+    def _emit_solo_head(self, index: int) -> None:
         self.optionChosen.emit("solo", self.heads.itemData(index))
 
-    def _choose_threshold(self, value: float) -> None:
+    def _emit_threshold(self, value: float) -> None:
         self.optionChosen.emit("threshold", round(value, 3))
 
-    def _choose_top(self, value: int) -> None:
+    def _emit_lines_per_query(self, value: int) -> None:
         self.optionChosen.emit("top", value)
 
 
@@ -145,7 +145,7 @@ DIMMED_OPACITY = 0.16
 
 
 class AttentionLinesView(CellScrollArea):
-    """Scrollable picture of lines; `tokenHovered` and `tokenClicked` emit a `LineToken`."""
+    """Scrollable picture of lines; `tokenHovered` and `tokenClicked` emit a `LineViewToken`."""
 
     tokenHovered = Signal(object)
     tokenClicked = Signal(object)
@@ -183,7 +183,7 @@ class AttentionLinesView(CellScrollArea):
         rows = self.rows
         x = rows.left + (rows.right - rows.left) * QUERY_SNAP_SHARE
         begin, end = (float(rows.line_ends(head, at)) for at in (query, key))
-        return QPointF(x, begin + (end - begin) * rows.curve_share(x) - self._scroll_offset())
+        return QPointF(x, begin + (end - begin) * rows.curve_fraction(x) - self._scroll_offset())
 
     def _scroll_to_pinned(self, panel: LinePanel) -> None:
         """Scroll the pinned query and key into view, or only the query if both do not fit."""
@@ -224,12 +224,12 @@ class AttentionLinesView(CellScrollArea):
         if panel.highlighted_lines is not None:
             brush = LinePenFactory.for_picture(panel.lines)
             paint_lines(painter, panel.highlighted_lines, self.rows, seen, theme, brush)
-            paint_cell(painter, panel, self.rows, theme)
+            paint_highlighted_line(painter, panel, self.rows, theme)
         if panel.labels:
             paint_labels(painter, panel, self.rows, seen, theme)
             painter.translate(0, offset)
-            paint_titles(painter, self.rows, theme)
-        self._paint_mark(painter)
+            paint_column_titles(painter, self.rows, theme)
+        self._paint_focus_frame(painter)
         painter.end()
         self.painted.emit()
 
@@ -246,7 +246,7 @@ class AttentionLinesView(CellScrollArea):
         )
         if self.picture is None or self.picture.frame != frame:
             self.picture = IncrementalLinePicture(frame)
-            self.picture.resume()
+            self.picture.paint_next_slice()
         if not self.picture.is_complete:
             self._draw_timer.start()  # do not delay this frame
         painter.setOpacity(1 if self.panel.highlighted_lines is None else DIMMED_OPACITY)
@@ -255,7 +255,7 @@ class AttentionLinesView(CellScrollArea):
 
     def _continue_drawing(self) -> None:
         if self.picture and self.isVisible():  # otherwise it continues when it is painted again
-            self.picture.resume()
+            self.picture.paint_next_slice()
             if self.picture.is_complete:
                 self.viewport().update()
             else:
@@ -264,10 +264,10 @@ class AttentionLinesView(CellScrollArea):
     # ------------------------------------------------------------------ user input
 
     def _hover_at(self, point: QPointF) -> None:
-        found = self._target_at(point)
+        found = self._cell_or_token_at(point)
         if found != self._pointed:
             self._pointed = found
-            if isinstance(found, LineToken):
+            if isinstance(found, LineViewToken):
                 self.tokenHovered.emit(found)
             else:
                 self.cellHovered.emit(found)
@@ -275,21 +275,21 @@ class AttentionLinesView(CellScrollArea):
     def mousePressEvent(self, event: QMouseEvent) -> None:
         if event.button() != Qt.MouseButton.LeftButton:
             return
-        found = self._target_at(event.position())
-        if isinstance(found, LineToken):
+        found = self._cell_or_token_at(event.position())
+        if isinstance(found, LineViewToken):
             self.tokenClicked.emit(found)
         else:
             self.cellClicked.emit(found)
 
-    def _target_at(self, point: QPointF) -> Cell | LineToken | None:
+    def _cell_or_token_at(self, point: QPointF) -> Cell | LineViewToken | None:
         rows, y = self.rows, point.y() + self._scroll_offset()
         if not self.panel.labels or point.y() < HEADER_HEIGHT_PX * text_scale():
             return None
         if rows.left <= point.x() <= rows.right:
             return self._line_at(point.x(), y)
         row = rows.row_at(y)
-        side = LineSide.QUERY if point.x() < rows.left else LineSide.KEY
-        return None if row is None else LineToken(side, rows.token_at(row))
+        side = LineViewSide.QUERY if point.x() < rows.left else LineViewSide.KEY
+        return None if row is None else LineViewToken(side, rows.token_at(row))
 
     def _line_at(self, x: float, y: float) -> Cell | None:
         """Return the cell of the line nearest to a point, preferring lines of the pinned cell."""
@@ -300,7 +300,7 @@ class AttentionLinesView(CellScrollArea):
     def _nearest_cell(self, lines: SelectedLines, x: float, y: float) -> Cell | None:
         if not len(lines):
             return None
-        rows, share = self.rows, self.rows.curve_share(x)
+        rows, share = self.rows, self.rows.curve_fraction(x)
         begins, ends = (rows.line_ends(lines.heads, side) for side in (lines.queries, lines.keys))
         away = np.abs(begins + (ends - begins) * share - y)
         near = away.min()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
 
 
-class AttributionController(QObject):
+class LogitAttributionController(QObject):
     """Controller that requests logit attribution and head ablation for a token."""
 
     def __init__(
@@ -32,6 +32,6 @@ class AttributionController(QObject):
         token = self._workspace.view.attribution.token
         question = ablation_question(self._workspace.run, token)
         if question and self._workspace.screen.panel(ATTRIBUTION_PANEL).is_ablating:
-            self._questions.abandon(question)
+            self._questions.stop_question(question)
         elif question:
             self._questions.request_result(question)

@@ -9,10 +9,10 @@ from visualizer.session.pane_spec import PaneSpec
 
 if TYPE_CHECKING:
     from visualizer.features.controllers import FeatureControllers
-    from visualizer.features.logit_attribution.widget import AttributionPane
+    from visualizer.features.logit_attribution.widget import LogitAttributionPane
 
 
-def connect(pane: AttributionPane, to: FeatureControllers) -> None:
+def connect(pane: LogitAttributionPane, to: FeatureControllers) -> None:
     """Connect the choice of a token and of a head, and the ablations."""
     pane.tokenChosen.connect(to.attribution_controller.choose_token)
     pane.headChosen.connect(to.view_controller.show_head_of_model)
@@ -27,7 +27,7 @@ PANE = PaneSpec(
     "Attribution",
     "Attribution",
     "Each head’s contribution to a logit, and the effect of ablating the head",
-    "visualizer.features.logit_attribution.widget:AttributionPane",
+    "visualizer.features.logit_attribution.widget:LogitAttributionPane",
     connect,
     "Shift+F3",
     opened_by=("attribution.toggle_ablations",),

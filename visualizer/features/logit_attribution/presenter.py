@@ -9,23 +9,23 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.model_reading import (
-    AblationAnswer,
-    LogitPartsAnswer,
-    ModelQuestion,
-    QuestionKind,
+from visualizer.attention.model_forward_pass import (
+    AblationResult,
+    AnalysisKind,
+    AnalysisRequest,
+    LogitAttributionResult,
 )
 from visualizer.errors import InputError
-from visualizer.format import format_number, format_share, format_short
-from visualizer.heatmap.labelled_cells import LabelledCells, max_magnitude
-from visualizer.session.model_panes import no_reading_reason
+from visualizer.format import format_number, format_percentage, format_two_decimals
+from visualizer.heatmap.coloured_table import ColouredTable, max_magnitude
+from visualizer.session.model_panes import no_forward_pass_reason
 from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
-    from visualizer.attention.model_reading import LogitParts
+    from visualizer.attention.model_forward_pass import LogitParts
     from visualizer.attention.run import Run
-    from visualizer.heatmap.labelled_cells import RowColumnIndex
+    from visualizer.heatmap.coloured_table import RowColumnIndex
     from visualizer.session.resolved_view import ResolvedView
 
 PANE_TITLE = "Attribution"
@@ -43,18 +43,18 @@ REST_LABEL = "rest"
 TOP_TOKEN_LABEL = "most likely token"
 
 
-class AttributionPanel(Struct, frozen=True, eq=False):
+class LogitAttributionPanel(Struct, frozen=True, eq=False):
     """Contents of the Attribution pane.
 
     Parameters
     ----------
-    parts : LabelledCells or None
+    parts : ColouredTable or None
         One row per layer, one column per head, and one column for the rest of the layer.
     sum : str
         Sentence that states the sum of all parts.
     message : str
         Why the parts are not available; otherwise empty.
-    changes : LabelledCells or None
+    changes : ColouredTable or None
         The decrease in log-probability when each head is ablated; None until requested.
     changes_message : str
         Why the requested ablations are not available.
@@ -68,7 +68,7 @@ class AttributionPanel(Struct, frozen=True, eq=False):
         The token that the user entered; empty for the most likely token.
     top_token_names : tuple of str
         Likely next tokens that the user can choose.
-    questions : tuple of ModelQuestion
+    questions : tuple of AnalysisRequest
         The questions to send to the model.
     layers : tuple of int
         For each row, the number of the layer in the model.
@@ -76,10 +76,10 @@ class AttributionPanel(Struct, frozen=True, eq=False):
         Number of columns for heads.
     """
 
-    parts: LabelledCells | None = None
+    parts: ColouredTable | None = None
     sum: str = ""
     message: str = MODEL_REQUIRED
-    changes: LabelledCells | None = None
+    changes: ColouredTable | None = None
     changes_message: str = ""
     can_ablate: bool = False
     done: int = 0
@@ -87,7 +87,7 @@ class AttributionPanel(Struct, frozen=True, eq=False):
     is_ablating: bool = False
     token: str = ""
     top_token_names: tuple[str, ...] = ()
-    questions: tuple[ModelQuestion, ...] = ()
+    questions: tuple[AnalysisRequest, ...] = ()
     layers: tuple[int, ...] = ()
     heads: int = 0
     made_of: tuple[object, ...] = ()
@@ -95,7 +95,7 @@ class AttributionPanel(Struct, frozen=True, eq=False):
     @property
     def is_computing_parts(self) -> bool:
         """Whether the parts of the logit are being computed."""
-        return any(each.kind is QuestionKind.PARTS for each in self.questions)
+        return any(each.kind is AnalysisKind.PARTS for each in self.questions)
 
     @property
     def is_complete(self) -> bool:
@@ -103,37 +103,39 @@ class AttributionPanel(Struct, frozen=True, eq=False):
         return 0 < self.count == self.done
 
 
-ATTRIBUTION_PANEL: PanelId[AttributionPanel] = PanelId(PANE_TITLE)
+ATTRIBUTION_PANEL: PanelId[LogitAttributionPanel] = PanelId(PANE_TITLE)
 
 
-def ablation_question(run: Run | None, token: str) -> ModelQuestion | None:
+def ablation_question(run: Run | None, token: str) -> AnalysisRequest | None:
     """Return the request to ablate each head, or None if the run does not support ablation."""
     reading = run.reading if run else None
     if reading is None or reading.no_next_token or not reading.are_heads_switchable:
         return None
-    return ModelQuestion(QuestionKind.ABLATIONS, token)
+    return AnalysisRequest(AnalysisKind.ABLATIONS, token)
 
 
-def present_attribution(
+def present_logit_attribution(
     resolved: ResolvedView,
-    previous: AttributionPanel | None = None,
+    previous: LogitAttributionPanel | None = None,
     refused: InputError | None = None,
-) -> AttributionPanel:
+) -> LogitAttributionPanel:
     """Present the parts of the logit, and the ablation results known so far."""
     reading, token = resolved.run.reading, resolved.view.attribution.token
     if resolved.document.model is None:
-        return AttributionPanel(token=token)
+        return LogitAttributionPanel(token=token)
     if reading is None:
-        return AttributionPanel(message=no_reading_reason(resolved.document, refused), token=token)
+        return LogitAttributionPanel(
+            message=no_forward_pass_reason(resolved.document, refused), token=token
+        )
     if reading.no_next_token:
-        return AttributionPanel(message=reading.no_next_token, token=token)
+        return LogitAttributionPanel(message=reading.no_next_token, token=token)
     questions = [
-        ModelQuestion(kind, token) for kind in (QuestionKind.PARTS, QuestionKind.ABLATIONS)
+        AnalysisRequest(kind, token) for kind in (AnalysisKind.PARTS, AnalysisKind.ABLATIONS)
     ]
     known, wanted = reading.answers.known, reading.answers.wanted
     parts, changes = map(known.get, questions)
     is_complete = isinstance(changes, InputError) or (
-        isinstance(changes, AblationAnswer) and changes.is_complete
+        isinstance(changes, AblationResult) and changes.is_complete
     )
     is_ablating = questions[1] in wanted and not is_complete
     pending = [questions[0]] if parts is None else []
@@ -143,7 +145,7 @@ def present_attribution(
     if previous and previous.made_of == made_of:
         return previous
     likely = sorted(reading.next_tokens, key=lambda row: -row.probability)
-    panel = AttributionPanel(
+    panel = LogitAttributionPanel(
         message=COMPUTING_MESSAGE,
         can_ablate=ablation_question(resolved.run, token) is not None,
         is_ablating=is_ablating,
@@ -152,22 +154,22 @@ def present_attribution(
         questions=tuple(pending),
         made_of=made_of,
     )
-    if isinstance(changes, AblationAnswer):
+    if isinstance(changes, AblationResult):
         panel = replace(
             panel,
-            changes=_changes_cells(changes, *view),
-            done=changes.done,
+            changes=_ablation_effect_cells(changes, *view),
+            done=changes.measured_heads,
             count=changes.changes.size,
             layers=changes.layers,
             heads=changes.changes.shape[1],
         )
     elif isinstance(changes, InputError):
         panel = replace(panel, changes_message=changes.sentence)
-    if isinstance(parts, LogitPartsAnswer):
+    if isinstance(parts, LogitAttributionResult):
         panel = replace(
             panel,
-            parts=_parts_cells(parts, *view),
-            sum=_describe_sum(parts),
+            parts=_contribution_cells(parts, *view),
+            sum=_describe_logit_sum(parts),
             message="",
             layers=parts.parts.layers,
             heads=parts.parts.heads.shape[1],
@@ -177,7 +179,9 @@ def present_attribution(
     return panel
 
 
-def _parts_cells(answer: LogitPartsAnswer, map_name: str, shown: ShownHeads) -> LabelledCells:
+def _contribution_cells(
+    answer: LogitAttributionResult, map_name: str, shown: ShownHeads
+) -> ColouredTable:
     parts = answer.parts
     values = np.concatenate([parts.heads, parts.rest[:, None]], axis=1)
     rest = max_magnitude(parts.rest)
@@ -186,14 +190,16 @@ def _parts_cells(answer: LogitPartsAnswer, map_name: str, shown: ShownHeads) -> 
         cells,
         values=values,
         columns=(*cells.columns, REST_LABEL),
-        unit=f"logit contribution (rest: ±{format_short(rest)})",
+        unit=f"logit contribution (rest: ±{format_two_decimals(rest)})",
         gap_column=len(cells.columns),
         separate_upper_limit=rest,
         describe=partial(describe_contribution, parts, answer.token),
     )
 
 
-def _changes_cells(answer: AblationAnswer, map_name: str, shown: ShownHeads) -> LabelledCells:
+def _ablation_effect_cells(
+    answer: AblationResult, map_name: str, shown: ShownHeads
+) -> ColouredTable:
     # Negate the changes, so that support for the token has the same colour in both maps.
     return replace(
         _head_cells(-answer.changes, answer.layers, map_name, shown),
@@ -204,7 +210,7 @@ def _changes_cells(answer: AblationAnswer, map_name: str, shown: ShownHeads) -> 
 
 def _head_cells(
     values: np.ndarray, layers: tuple[int, ...], map_name: str, shown: ShownHeads
-) -> LabelledCells:
+) -> ColouredTable:
     """Return a table of layers and heads; if a single head is shown, it is framed."""
     layer, heads = shown
     row = layers.index(layer) if layer in layers else None
@@ -212,7 +218,7 @@ def _head_cells(
     if row is not None and len(heads) == 1 and heads[0] < values.shape[1]:
         marked = frozenset({(row, heads[0])})
     end = max_magnitude(values)
-    return LabelledCells(
+    return ColouredTable(
         values,
         tuple(str(number + 1) for number in layers),
         tuple(str(head + 1) for head in range(values.shape[1])),
@@ -225,11 +231,11 @@ def _head_cells(
     )
 
 
-def _describe_sum(answer: LogitPartsAnswer) -> str:
+def _describe_logit_sum(answer: LogitAttributionResult) -> str:
     parts = answer.parts
-    whole, logit = format_number(parts.sum, 3), format_number(parts.logit, 3)
+    whole, logit = format_number(parts.sum_of_parts, 3), format_number(parts.logit, 3)
     return (
-        f"“{answer.token}” ({format_share(answer.probability)}): "
+        f"“{answer.token}” ({format_percentage(answer.probability)}): "
         f"heads {format_number(float(parts.heads.sum()), 2)}, "
         f"rest of the layers {format_number(float(parts.rest.sum()), 2)}, "
         f"embedding {format_number(parts.embedding, 2)}, biases {format_number(parts.bias, 2)}. "
@@ -250,7 +256,7 @@ def describe_contribution(parts: LogitParts, token: str, row: int, column: int) 
     return f"{name} {verb} the logit of “{token}” ({logit}) by {size}."
 
 
-def describe_ablation(answer: AblationAnswer, row: int, column: int) -> str:
+def describe_ablation(answer: AblationResult, row: int, column: int) -> str:
     """Describe the effect of ablating a head on the token's probability."""
     change = float(answer.changes[row, column])
     name = f"layer {answer.layers[row] + 1}, head {column + 1}"
@@ -267,7 +273,9 @@ def describe_ablation(answer: AblationAnswer, row: int, column: int) -> str:
 
 PANEL = PanelSpec(
     ATTRIBUTION_PANEL,
-    lambda resolved, inputs, previous: present_attribution(resolved, previous, inputs.refused),
-    AttributionPanel(),
+    lambda resolved, inputs, previous: present_logit_attribution(
+        resolved, previous, inputs.refused
+    ),
+    LogitAttributionPanel(),
     ATTRIBUTION_PANEL.name,
 )

@@ -12,17 +12,17 @@ from visualizer.features.logit_attribution.presenter import (
     ATTRIBUTION_PANEL,
     METHOD_NOTE,
     TOP_TOKEN_LABEL,
-    AttributionPanel,
+    LogitAttributionPanel,
 )
-from visualizer.heatmap.labelled_cells_widget import CellColourBar, LabelledCellsView
+from visualizer.heatmap.coloured_table_widget import ColouredTableView, TableColourBar
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import DescriptionLabel, PlainLabel, plain_tooltip
+from visualizer.widgets.labels import DescriptionLabel, PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.status_bar import ProgressLine
 
 if TYPE_CHECKING:
-    from visualizer.heatmap.labelled_cells import LabelledCells
+    from visualizer.heatmap.coloured_table import ColouredTable
     from visualizer.session.screen import Screen
     from visualizer.widgets.theme import Theme
 
@@ -43,21 +43,21 @@ class LayerHeadHeatmap(QWidget):
     def __init__(self, title: str) -> None:
         super().__init__()
         self.setAccessibleName(title)
-        self.title = PlainLabel(title)
-        self.table = LabelledCellsView(title, KEYBOARD_HELP)
-        self.bar = CellColourBar(f"{title}: colour scale")
+        self.title = PlainTextLabel(title)
+        self.table = ColouredTableView(title, KEYBOARD_HELP)
+        self.bar = TableColourBar(f"{title}: colour scale")
         column = column_layout(self, (0, 0, 0, 0), spacing=3)
         column.addWidget(self.title)
         column.addWidget(self.table, 1)
         column.addWidget(self.bar)
 
-    def show_cells(self, cells: LabelledCells | None, theme: Theme) -> None:
+    def show_cells(self, cells: ColouredTable | None, theme: Theme) -> None:
         """Show the cells, or clear the table if `cells` is None."""
-        self.table.show_cells(cells, theme)
-        self.bar.show_cells(cells, theme)
+        self.table.show_table(cells, theme)
+        self.bar.show_table_scale(cells, theme)
 
 
-class AttributionPane(QWidget):
+class LogitAttributionPane(QWidget):
     """Pane with the token, the two maps, and a description of the cell under the pointer."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
@@ -70,9 +70,9 @@ class AttributionPane(QWidget):
         super().__init__()
         self.setAccessibleName("Attribution")
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
-        self.message, self.sum = PlainLabel(), PlainLabel()
+        self.message, self.sum = PlainTextLabel(), PlainTextLabel()
         self.description = DescriptionLabel(METHOD_NOTE, lines=5)
-        self.working, self.problem = ProgressLine(), PlainLabel()
+        self.working, self.problem = ProgressLine(), PlainTextLabel()
         self.parts, self.changes = (
             LayerHeadHeatmap("Direct contribution"),
             LayerHeadHeatmap("Effect of ablation"),
@@ -80,7 +80,7 @@ class AttributionPane(QWidget):
         self.token = QComboBox()
         self.progress = QProgressBar()
         self.ablate, self.cancel = QPushButton("Ablate each head"), QPushButton("Stop")
-        self._panel: AttributionPanel | None = None
+        self._panel: LogitAttributionPanel | None = None
         self._maps = QWidget()
         self._set_up_widgets()
         column = column_layout(self, (12, 4, 8, 8), spacing=6)
@@ -114,7 +114,7 @@ class AttributionPane(QWidget):
         self.progress.setTextVisible(False)
         self.progress.setFixedHeight(round(6 * text_scale()))
         for each in (self.parts.table, self.changes.table):
-            each.chosen.connect(self._choose_head)
+            each.chosen.connect(self._emit_head_chosen)
             each.pointed.connect(self.description.show_description)
 
     def _build_token_row(self) -> QWidget:
@@ -130,19 +130,19 @@ class AttributionPane(QWidget):
         edit.setMaxLength(MAX_TOKEN_LENGTH)
         edit.setPlaceholderText(TOP_TOKEN_LABEL)
         edit.setAccessibleName("Next token")
-        self.token.activated.connect(self._choose_token)
-        edit.editingFinished.connect(self._type_token)
+        self.token.activated.connect(self._emit_token_chosen)
+        edit.editingFinished.connect(self._emit_typed_token)
         install_input_filters(self.token)
         whole = QWidget()
         row = row_layout(whole, (0, 0, 0, 0), spacing=6)
-        row.addWidget(PlainLabel("Next token"))
+        row.addWidget(PlainTextLabel("Next token"))
         row.addWidget(self.token, 1)
         return whole
 
     def show_screen(self, screen: Screen, theme: Theme) -> None:
         panel = screen.panel(ATTRIBUTION_PANEL)
         before, self._panel = self._panel, panel
-        self.working.show_working(panel.is_computing_parts, theme)
+        self.working.set_progress(panel.is_computing_parts, theme)
         is_waiting = panel.parts is None and panel.is_computing_parts
         if not (is_waiting and self.parts.table.cells):  # keep the old parts
             self.parts.show_cells(panel.parts, theme)
@@ -164,7 +164,7 @@ class AttributionPane(QWidget):
         if before is None or (before.top_token_names, before.token) != (names, panel.token):
             self._show_token(panel)
 
-    def _show_ablation(self, panel: AttributionPanel) -> None:
+    def _show_ablation(self, panel: LogitAttributionPanel) -> None:
         can_ablate = panel.can_ablate and not panel.is_complete
         self._ablations.setVisible(can_ablate)
         self.ablate.setVisible(can_ablate and not panel.is_ablating)
@@ -174,7 +174,7 @@ class AttributionPane(QWidget):
         self.progress.setRange(0, max(1, panel.count))
         self.progress.setValue(panel.done)
 
-    def _show_token(self, panel: AttributionPanel) -> None:
+    def _show_token(self, panel: LogitAttributionPanel) -> None:
         edit = self.token.lineEdit()
         if edit is not None and edit.hasFocus() and edit.isModified():
             return  # the user is typing
@@ -184,16 +184,16 @@ class AttributionPane(QWidget):
         self.token.setEditText(panel.token)
         self.token.blockSignals(False)
 
-    def _choose_token(self, index: int) -> None:
+    def _emit_token_chosen(self, index: int) -> None:
         self.tokenChosen.emit(self.token.itemText(index))
 
-    def _type_token(self) -> None:
+    def _emit_typed_token(self) -> None:
         edit = self.token.lineEdit()
         if edit is not None and edit.isModified():
             edit.setModified(False)
             self.tokenChosen.emit(edit.text())
 
-    def _choose_head(self, row: int, column: int) -> None:
+    def _emit_head_chosen(self, row: int, column: int) -> None:
         panel = self._panel
         if panel and row < len(panel.layers):
             self.headChosen.emit(panel.layers[row], column if column < panel.heads else -1)

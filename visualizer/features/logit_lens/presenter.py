@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from visualizer.attention.model_reading import (
-    DeferredAnswer,
-    LogitLensAnswer,
-    ModelQuestion,
-    QuestionKind,
+from visualizer.attention.model_forward_pass import (
+    AnalysisKind,
+    AnalysisRequest,
+    DeferredResult,
+    LogitLensResult,
 )
 from visualizer.errors import InputError
-from visualizer.format import format_share
-from visualizer.heatmap.labelled_cells import LabelledCells
+from visualizer.format import format_percentage
+from visualizer.heatmap.coloured_table import ColouredTable
 from visualizer.language.tokenizers import visible_token
-from visualizer.session.model_panes import no_reading_reason
+from visualizer.session.model_panes import no_forward_pass_reason
 from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.screen import PanelId
 
@@ -33,8 +33,8 @@ METHOD_NOTE = (
     "Applies the final norm and the unembedding to the residual stream after each layer. The last "
     "row is the model’s own prediction."
 )
-LENS_QUESTION = ModelQuestion(QuestionKind.LENS)
-COSTLY_LENS_QUESTION = ModelQuestion(QuestionKind.LENS, is_costly=True)
+LENS_QUESTION = AnalysisRequest(AnalysisKind.LENS)
+COSTLY_LENS_QUESTION = AnalysisRequest(AnalysisKind.LENS, is_costly=True)
 
 
 class LogitLensPanel(Struct, frozen=True, eq=False):
@@ -42,22 +42,22 @@ class LogitLensPanel(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
-    cells : LabelledCells or None
+    cells : ColouredTable or None
         One row per layer, one column per token: the most likely next token and its probability.
     message : str
         Why the cells are not available; otherwise empty.
-    costly : ModelQuestion or None
+    costly : AnalysisRequest or None
         The expensive request that is sent only if the user confirms it.
-    questions : tuple of ModelQuestion
+    questions : tuple of AnalysisRequest
         The questions to send to the model.
     layers : tuple of int
         For each row, the number of the layer in the model.
     """
 
-    cells: LabelledCells | None = None
+    cells: ColouredTable | None = None
     message: str = MODEL_REQUIRED
-    costly: ModelQuestion | None = None
-    questions: tuple[ModelQuestion, ...] = ()
+    costly: AnalysisRequest | None = None
+    questions: tuple[AnalysisRequest, ...] = ()
     layers: tuple[int, ...] = ()
     made_of: tuple[object, ...] = ()
 
@@ -65,7 +65,7 @@ class LogitLensPanel(Struct, frozen=True, eq=False):
 LENS_PANEL: PanelId[LogitLensPanel] = PanelId(PANE_TITLE)
 
 
-def present_lens(
+def present_logit_lens(
     resolved: ResolvedView,
     previous: LogitLensPanel | None = None,
     refused: InputError | None = None,
@@ -75,7 +75,7 @@ def present_lens(
     if resolved.document.model is None:
         return LogitLensPanel()
     if reading is None:
-        return LogitLensPanel(message=no_reading_reason(resolved.document, refused))
+        return LogitLensPanel(message=no_forward_pass_reason(resolved.document, refused))
     if reading.no_next_token:
         return LogitLensPanel(message=reading.no_next_token)
     answers = reading.answers
@@ -83,9 +83,9 @@ def present_lens(
     answer = answers.known.get(question)
     if isinstance(answer, InputError):
         return LogitLensPanel(message=answer.sentence)
-    if isinstance(answer, DeferredAnswer):
+    if isinstance(answer, DeferredResult):
         return LogitLensPanel(message=answer.sentence, costly=COSTLY_LENS_QUESTION)
-    if not isinstance(answer, LogitLensAnswer):
+    if not isinstance(answer, LogitLensResult):
         return LogitLensPanel(message=COMPUTING_MESSAGE, questions=(question,))
     number = resolved.layer_number
     row = answer.layers.index(number) if number in answer.layers else None
@@ -95,7 +95,7 @@ def present_lens(
     if previous and previous.made_of == made_of:
         return previous
     tokens = resolved.run.texts[0]
-    cells = LabelledCells(
+    cells = ColouredTable(
         answer.probabilities[..., 0],
         (*(str(layer + 1) for layer in answer.layers[:-1]), "model"),
         tuple(map(visible_token, tokens)),
@@ -120,12 +120,12 @@ def _pinned_token(resolved: ResolvedView) -> int | None:
 
 
 def describe_predictions(
-    answer: LogitLensAnswer, tokens: tuple[str, ...], row: int, column: int
+    answer: LogitLensResult, tokens: tuple[str, ...], row: int, column: int
 ) -> str:
     """Describe the next tokens that a layer predicts after a token of the text."""
     words, shares = answer.words[row][column], answer.probabilities[row, column].tolist()
     predictions = ", ".join(
-        f"“{word}” {format_share(share)}" for word, share in zip(words, shares, strict=True)
+        f"“{word}” {format_percentage(share)}" for word, share in zip(words, shares, strict=True)
     )
     after = f"after “{tokens[column]}” (token {column + 1:,} of {len(tokens):,})"
     if row == len(answer.layers) - 1:
@@ -135,7 +135,7 @@ def describe_predictions(
 
 PANEL = PanelSpec(
     LENS_PANEL,
-    lambda resolved, inputs, previous: present_lens(resolved, previous, inputs.refused),
+    lambda resolved, inputs, previous: present_logit_lens(resolved, previous, inputs.refused),
     LogitLensPanel(),
     LENS_PANEL.name,
 )

@@ -9,9 +9,9 @@ from PySide6.QtGui import QAccessible
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from visualizer.features.logit_lens.presenter import LENS_PANEL, METHOD_NOTE, LogitLensPanel
-from visualizer.heatmap.labelled_cells_widget import CellColourBar, LabelledCellsView
+from visualizer.heatmap.coloured_table_widget import ColouredTableView, TableColourBar
 from visualizer.widgets.fonts import text_scale
-from visualizer.widgets.labels import DescriptionLabel, PlainLabel, plain_tooltip
+from visualizer.widgets.labels import DescriptionLabel, PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.status_bar import ProgressLine
 
@@ -39,17 +39,17 @@ class LogitLensPane(QWidget):
         super().__init__()
         self.setAccessibleName("Lens")
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
-        self.message, self.description = PlainLabel(), DescriptionLabel(METHOD_NOTE, lines=5)
+        self.message, self.description = PlainTextLabel(), DescriptionLabel(METHOD_NOTE, lines=5)
         self.working = ProgressLine()
-        self.table = LabelledCellsView("Predictions by layer", KEYBOARD_HELP)
+        self.table = ColouredTableView("Predictions by layer", KEYBOARD_HELP)
         self.compute_button = QPushButton("Compute")
         self.compute_button.setToolTip(
             plain_tooltip("Compute the logit lens; this may take a while")
         )
-        self.bar = CellColourBar("Colour scale of probabilities")
+        self.bar = TableColourBar("Colour scale of probabilities")
         self._panel: LogitLensPanel | None = None
-        self.compute_button.clicked.connect(self._request_costly)
-        self.table.chosen.connect(self._choose_place)
+        self.compute_button.clicked.connect(self._request_costly_answer)
+        self.table.chosen.connect(self._emit_layer_and_token)
         self.table.pointed.connect(self.description.show_description)
         self.message.setWordWrap(True)
         self.message.setAlignment(Qt.AlignmentFlag.AlignTop)
@@ -66,11 +66,11 @@ class LogitLensPane(QWidget):
         panel = screen.panel(LENS_PANEL)
         self._panel = panel
         is_working = bool(panel.questions)
-        self.working.show_working(is_working, theme)
+        self.working.set_progress(is_working, theme)
         is_empty = panel.cells is None and not (is_working and self.table.cells)
         if panel.cells or is_empty:  # keep the previous table until the new one is ready
-            self.table.show_cells(panel.cells, theme)
-            self.bar.show_cells(panel.cells, theme)
+            self.table.show_table(panel.cells, theme)
+            self.bar.show_table_scale(panel.cells, theme)
         self.message.setText(panel.message)
         self.message.setVisible(is_empty)
         self.compute_button.setVisible(panel.costly is not None)
@@ -78,10 +78,10 @@ class LogitLensPane(QWidget):
         self.table.setVisible(not is_empty)
         self.description.setVisible(not is_empty)
 
-    def _request_costly(self) -> None:
+    def _request_costly_answer(self) -> None:
         if self._panel and self._panel.costly:
             self.costlyAnswerRequested.emit(self._panel.costly)
 
-    def _choose_place(self, row: int, column: int) -> None:
+    def _emit_layer_and_token(self, row: int, column: int) -> None:
         if self._panel and self._panel.cells is not None:
             self.placeChosen.emit(self._panel.layers[row], column)

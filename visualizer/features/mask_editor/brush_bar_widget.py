@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QPushButton, QSpinBox, QToolButton, QWidget
 
 from visualizer.session.view_options import MaskPattern
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip
+from visualizer.widgets.labels import ElidedLabel, PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import row_layout
-from visualizer.widgets.overflow_row import OverflowRow, RowItem, button_entry
+from visualizer.widgets.overflow_row import OverflowRow, OverflowRowItem, button_entry_adder
 from visualizer.widgets.setting_controls import set_number
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class MaskEditBar(OverflowRow):
         self.setAccessibleName("Mask editor")
         self.buttons: dict[MaskPattern, QToolButton] = {}
         self.boxes: dict[MaskPattern, QSpinBox] = {}
-        self.caption = PlainLabel(MASK)
+        self.caption = PlainTextLabel(MASK)
         self.caption.setProperty("role", "quiet")
         self.all_heads = QToolButton()
         self.all_heads.setText("All visible heads")
@@ -79,16 +79,16 @@ class MaskEditBar(OverflowRow):
         self.done.setToolTip("Stop editing (Esc)")
         self.done.clicked.connect(self.finished)
         brushes = [
-            RowItem(place, button_entry(self.buttons[brush]), rank=1)
+            OverflowRowItem(place, button_entry_adder(self.buttons[brush]), rank=1)
             for brush, place in self._brush_controls.items()
         ]
-        notes = RowItem(self.notes, is_stretched=True)
+        notes = OverflowRowItem(self.notes, is_stretched=True)
         cutting = [
-            RowItem(button, button_entry(button), is_wanted=False)
+            OverflowRowItem(button, button_entry_adder(button), is_wanted=False)
             for button in (self.all_heads, self.restore_all)
         ]
-        caption = RowItem(self.caption, lambda menu: menu.addSection(MASK))
-        self.set_items([caption, *brushes, *cutting, notes, RowItem(self.done)])
+        caption = OverflowRowItem(self.caption, lambda menu: menu.addSection(MASK))
+        self.set_items([caption, *brushes, *cutting, notes, OverflowRowItem(self.done)])
         self.hide()
 
     def _build_brush_controls(self, brush: MaskPattern) -> QWidget:
@@ -146,7 +146,7 @@ class MaskEditBar(OverflowRow):
         ranks = {brush: -1 if brush is panel.brush else 1 for brush in self.buttons}
         self.set_ranks({self._brush_controls[brush]: rank for brush, rank in ranks.items()})
         for brush, box in self.boxes.items():
-            number = panel.state.number(brush)
+            number = panel.state.brush_parameter(brush)
             box.blockSignals(True)  # a new limit is not user input
             box.setMaximum(max(1, panel.tokens, number))
             box.blockSignals(False)

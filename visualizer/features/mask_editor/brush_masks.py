@@ -35,14 +35,14 @@ def mask_of_brush(brush: MaskPattern, tokens: int, number: int) -> BooleanMatrix
         The width of a window, or the number of initial tokens that every query attends to.
     """
     if brush is MaskPattern.ALL:
-        return BooleanMatrix.of(np.ones((tokens, tokens), dtype=bool))
+        return BooleanMatrix.from_array(np.ones((tokens, tokens), dtype=bool))
     causal = np.tri(tokens, dtype=bool)  # query key
     if brush is MaskPattern.WINDOW:
-        return BooleanMatrix.of(causal & ~np.tri(tokens, k=-number, dtype=bool))
+        return BooleanMatrix.from_array(causal & ~np.tri(tokens, k=-number, dtype=bool))
     is_initial = np.broadcast_to(np.arange(tokens) < number, (tokens, tokens))
     if brush is MaskPattern.PADDING:
-        return BooleanMatrix.of(is_initial)
-    return BooleanMatrix.of(causal | is_initial if brush is MaskPattern.PREFIX else causal)
+        return BooleanMatrix.from_array(is_initial)
+    return BooleanMatrix.from_array(causal | is_initial if brush is MaskPattern.PREFIX else causal)
 
 
 def apply_stroke(
@@ -52,16 +52,16 @@ def apply_stroke(
     blocks: tuple[int, int] = (1, 1),
 ) -> BooleanMatrix:
     """Return a mask that allows or forbids the blocks that begin at the cells of a stroke."""
-    painted = mask.array()  # query key
+    painted = mask.to_array()  # query key
     for query, key in cells:
         painted[query : query + blocks[0], key : key + blocks[1]] = allow
-    return BooleanMatrix.of(painted)
+    return BooleanMatrix.from_array(painted)
 
 
 def is_allowed(mask: BooleanMatrix, cell: QueryKeyIndex, blocks: tuple[int, int] = (1, 1)) -> bool:
     """Return whether a cell is drawn as allowed: at least one cell of its block is allowed."""
     query, key = cell
-    return bool(mask.array()[query : query + blocks[0], key : key + blocks[1]].any())
+    return bool(mask.to_array()[query : query + blocks[0], key : key + blocks[1]].any())
 
 
 def cells_on_line(
@@ -91,9 +91,11 @@ def cut_other_cells(
 
     Cut cells beyond the end of the text are kept.
     """
-    beyond = [place for place in model.cut_cells.get(head, ()) if max(place) >= len(allowed)]
+    beyond = [
+        place for place in model.cut_cells_by_head.get(head, ()) if max(place) >= len(allowed)
+    ]
     closed = ((query, key) for query, key in np.argwhere(allowed & ~cells).tolist())
     cut = sorted([*closed, *beyond])
-    others = [each for each in model.cuts if each.place != head]
+    others = [each for each in model.cuts if each.layer_and_head != head]
     new = [CutEdges(*head, tuple(cut))] if cut else []
-    return replace(model, cuts=tuple(sorted([*others, *new], key=lambda each: each.place)))
+    return replace(model, cuts=tuple(sorted([*others, *new], key=lambda each: each.layer_and_head)))

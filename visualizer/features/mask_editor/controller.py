@@ -29,8 +29,8 @@ from visualizer.format import format_count
 from visualizer.heatmap.board import stage_and_side
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_lookup import move_cursor, panel_of_cell
-from visualizer.heatmap.cell_pointing_widget import ARROW_STEPS
-from visualizer.session.cell_address import ComparedSide
+from visualizer.heatmap.cell_scroll_widget import ARROW_STEPS
+from visualizer.session.cell_address import ComparisonSide
 from visualizer.session.view_options import MaskPattern
 from visualizer.widgets.input_filters import has_command_modifier
 
@@ -59,7 +59,7 @@ class MaskEditController(QObject):
         self._stroke: tuple[Cell, bool] | None = None
         """Last cell of the current stroke, and whether the stroke allows or forbids cells."""
 
-    def follow_bar(self, strokes: MaskStrokeEventFilter, bar: MaskEditBar) -> None:
+    def connect_bar(self, strokes: MaskStrokeEventFilter, bar: MaskEditBar) -> None:
         """Connect the strokes in the heatmaps and the bar of brushes."""
         strokes.strokeBegun.connect(self.begin_stroke)
         strokes.strokeContinued.connect(self.continue_stroke)
@@ -67,17 +67,17 @@ class MaskEditController(QObject):
         strokes.strokeExtended.connect(self.extend_stroke)
         strokes.finished.connect(self.stop_editing)
         bar.brushChosen.connect(self.apply_brush)
-        bar.numberChosen.connect(self.set_number)
+        bar.numberChosen.connect(self.set_brush_number)
         bar.settled.connect(self.end_stroke)
-        bar.allHeadsToggled.connect(self.set_all_heads)
+        bar.allHeadsToggled.connect(self.set_cuts_all_heads)
         bar.allEdgesRestored.connect(self.restore_all_edges)
         bar.finished.connect(self.stop_editing)
 
     @property
     def _edit_state(self) -> MaskEditState:
-        return self._workspace.wanted.painting
+        return self._workspace.requested_view.painting
 
-    def toggle(self) -> None:
+    def toggle_editing(self) -> None:
         self._update_edit_state(is_on=not self._edit_state.is_on)
 
     def stop_editing(self) -> None:
@@ -87,11 +87,11 @@ class MaskEditController(QObject):
 
     def begin_stroke(self, cell: Cell, copies_first_value: bool) -> None:
         """Begin a stroke that inverts its first cell or, with `copies_first_value`, copies it."""
-        mask = self._get_mask(cell)
+        mask = self._editable_mask(cell)
         if mask:
             self.end_stroke()
-            place = self._block_start(cell)
-            allow = is_allowed(mask, place, self._block_size(cell)) == copies_first_value
+            place = self._pooling_block_start(cell)
+            allow = is_allowed(mask, place, self._pooling_block_size(cell)) == copies_first_value
             self._stroke = cell, allow
             self._paint_cells([place])
 
@@ -100,15 +100,15 @@ class MaskEditController(QObject):
         if self._stroke:
             before, allow = self._stroke
             self._stroke = cell, allow
-            places = self._block_start(before), self._block_start(cell)
-            self._paint_cells(cells_on_line(*places, self._block_size(cell)))
+            places = self._pooling_block_start(before), self._pooling_block_start(cell)
+            self._paint_cells(cells_on_line(*places, self._pooling_block_size(cell)))
 
     def end_stroke(self) -> None:
         """End the stroke and its undo step."""
         self._stroke = None
-        self._workspace.history.seal()
+        self._workspace.history.end_merged_edit()
 
-    def paint_pinned(self) -> None:
+    def toggle_pinned_cell(self) -> None:
         """Invert the pinned cell."""
         pinned = self._workspace.screen.panel(BOARD_CONTENTS).cursor.pinned
         if pinned:
@@ -121,15 +121,15 @@ class MaskEditController(QObject):
         A pair can be masked outside the mask editor; edges of a model can be cut only within it.
         """
         mask = self._mask_of_pair(cell)
-        return None if mask is None else is_allowed(mask, _pair(cell))
+        return None if mask is None else is_allowed(mask, _query_and_key(cell))
 
     def toggle_pair(self, cell: Cell) -> None:
         """Mask or unmask the query and key of a cell."""
         mask = self._mask_of_pair(cell)
         if mask is not None:
-            pair = _pair(cell)
+            pair = _query_and_key(cell)
             painted = apply_stroke(mask, [pair], not is_allowed(mask, pair))
-            self._workspace.set("painted", painted)
+            self._workspace.change_setting("painted", painted)
 
     def _mask_of_pair(self, cell: Cell) -> BooleanMatrix | None:
         """Return the mask if the cell is a query–key pair of a module, or None otherwise."""
@@ -137,10 +137,10 @@ class MaskEditController(QObject):
         if run is None or not (run.trace.has_module and workspace.document.has_module):
             return None
         is_pair = cell.stage in run.trace and run.trace.stage(cell.stage).dims[-1] == "key"
-        tokens = run.trace.tokens
-        is_live = cell.part in {ComparedSide.PLAIN, ComparedSide.B}
+        tokens = run.trace.query_count
+        is_live = cell.part in {ComparisonSide.PLAIN, ComparisonSide.B}
         is_small = not run.trace.is_blockwise and tokens <= MAX_MASK_TOKENS
-        if not (is_pair and is_live and is_small and self._block_size(cell) == (1, 1)):
+        if not (is_pair and is_live and is_small and self._pooling_block_size(cell) == (1, 1)):
             return None
         if not is_same_text(workspace.document, workspace.computed):
             return None
@@ -153,16 +153,18 @@ class MaskEditController(QObject):
         following = move_cursor(screen.panel(BOARD_CONTENTS).board, pinned, down, right)
         if pinned is None or following is None or _panel_key(following) != _panel_key(pinned):
             return
-        mask = self._get_mask(pinned)
+        mask = self._editable_mask(pinned)
         if mask:
             self._stroke = (
                 following,
-                is_allowed(mask, self._block_start(pinned), self._block_size(pinned)),
+                is_allowed(
+                    mask, self._pooling_block_start(pinned), self._pooling_block_size(pinned)
+                ),
             )
             self._cell_selection.move_pinned_cell(down, right)
-            self._paint_cells([self._block_start(following)])
+            self._paint_cells([self._pooling_block_start(following)])
 
-    def _get_mask(self, cell: Cell) -> BooleanMatrix | None:
+    def _editable_mask(self, cell: Cell) -> BooleanMatrix | None:
         """Return the mask, or the uncut cells of a model's head, or None if the cell has none."""
         panel = self._workspace.screen.panel(MASK_EDIT_PANEL)
         if panel is None or stage_and_side(cell) not in panel.targets:
@@ -171,30 +173,30 @@ class MaskEditController(QObject):
         if model and panel.layer is not None and panel.allowed is not None:
             if cell.head is None:
                 return None
-            cut = model.cut_cells.get((panel.layer, cell.head), ())
-            return BooleanMatrix.of(uncut_cells(panel.allowed, cut))
+            cut = model.cut_cells_by_head.get((panel.layer, cell.head), ())
+            return BooleanMatrix.from_array(uncut_cells(panel.allowed, cut))
         return current_mask(self._workspace.document, panel.tokens)
 
-    def _block_size(self, cell: Cell) -> tuple[int, int]:
+    def _pooling_block_size(self, cell: Cell) -> tuple[int, int]:
         panel = panel_of_cell(self._workspace.screen.panel(BOARD_CONTENTS).board, cell)
         return (panel.rows.block, panel.columns.block) if panel else (1, 1)
 
-    def _block_start(self, cell: Cell) -> QueryKeyIndex:
+    def _pooling_block_start(self, cell: Cell) -> QueryKeyIndex:
         """Return the first query and key of the pooling block that contains a cell."""
-        rows, columns = self._block_size(cell)
+        rows, columns = self._pooling_block_size(cell)
         return cell.place[-2] // rows * rows, cell.place[-1] // columns * columns
 
     def _paint_cells(self, places: list[QueryKeyIndex]) -> None:
         if self._stroke is None:
             return
         cell, allow = self._stroke
-        mask = self._get_mask(cell)
+        mask = self._editable_mask(cell)
         if self._workspace.document.model:
             self._cut_edges(cell, places, allow)
             return
-        painted = mask and apply_stroke(mask, places, allow, self._block_size(cell))
+        painted = mask and apply_stroke(mask, places, allow, self._pooling_block_size(cell))
         if painted != mask:
-            self._workspace.set("painted", painted, is_continued_edit=True)
+            self._workspace.change_setting("painted", painted, is_continued_edit=True)
 
     # ------------------------------------------------------------------ edges of a model
 
@@ -203,21 +205,21 @@ class MaskEditController(QObject):
         panel, model = self._workspace.screen.panel(MASK_EDIT_PANEL), self._workspace.document.model
         if panel is None or panel.layer is None or panel.allowed is None or model is None:
             return
-        blocks, changed = self._block_size(cell), model
+        blocks, changed = self._pooling_block_size(cell), model
         for head in panel.heads if self._edit_state.is_of_all_heads else (cell.head,):
             if head is None:
                 return
             place = panel.layer, head
-            cells = uncut_cells(panel.allowed, model.cut_cells.get(place, ()))
-            painted = apply_stroke(BooleanMatrix.of(cells), places, allow, blocks)
-            changed = cut_other_cells(changed, place, panel.allowed, painted.array())
+            cells = uncut_cells(panel.allowed, model.cut_cells_by_head.get(place, ()))
+            painted = apply_stroke(BooleanMatrix.from_array(cells), places, allow, blocks)
+            changed = cut_other_cells(changed, place, panel.allowed, painted.to_array())
         if sum(len(cut.cells) for cut in changed.cuts) > MAX_CUT_EDGES:
             most = format_count(MAX_CUT_EDGES, "edge")
             self._workspace.show_error(InputError("cuts", TOO_MANY_CUTS_ERROR.format(most=most)))
         elif changed != model:
-            self._workspace.set("model", changed, is_continued_edit=True)
+            self._workspace.change_setting("model", changed, is_continued_edit=True)
 
-    def set_all_heads(self, cuts_all_heads: bool) -> None:
+    def set_cuts_all_heads(self, cuts_all_heads: bool) -> None:
         """Choose whether strokes cut edges in all shown heads or only in the head of the stroke."""
         self._update_edit_state(is_of_all_heads=cuts_all_heads)
 
@@ -226,7 +228,7 @@ class MaskEditController(QObject):
         model = self._workspace.document.model
         if model:
             self.end_stroke()
-            self._workspace.set("model", replace(model, cuts=()))
+            self._workspace.change_setting("model", replace(model, cuts=()))
 
     # ------------------------------------------------------------------ brushes
 
@@ -235,28 +237,28 @@ class MaskEditController(QObject):
         self.end_stroke()
         brush, document = MaskPattern(name), self._workspace.document
         tokens = document.max_text_tokens
-        if tokens and document.has_module and not self._is_too_long:
-            mask = mask_of_brush(brush, tokens, self._edit_state.number(brush))
+        if tokens and document.has_module and not self._is_text_too_long:
+            mask = mask_of_brush(brush, tokens, self._edit_state.brush_parameter(brush))
             if mask != current_mask(document, tokens):
-                self._workspace.set("painted", mask)
+                self._workspace.change_setting("painted", mask)
 
-    def set_number(self, name: str, number: int) -> None:
+    def set_brush_number(self, name: str, number: int) -> None:
         """Set the parameter of a brush, and update the mask if it is the mask of that brush."""
         brush, document = MaskPattern(name), self._workspace.document
         tokens = document.max_text_tokens
-        if self._is_too_long:
+        if self._is_text_too_long:
             return
-        is_its = mask_of_brush(brush, tokens, self._edit_state.number(brush)) == current_mask(
-            document, tokens
-        )
+        is_its = mask_of_brush(
+            brush, tokens, self._edit_state.brush_parameter(brush)
+        ) == current_mask(document, tokens)
         self._update_edit_state(**{brush.value: number})
         if tokens and is_its and document.has_module:
-            self._workspace.set(
+            self._workspace.change_setting(
                 "painted", mask_of_brush(brush, tokens, number), is_continued_edit=True
             )
 
     @property
-    def _is_too_long(self) -> bool:
+    def _is_text_too_long(self) -> bool:
         panel = self._workspace.screen.panel(MASK_EDIT_PANEL)
         return panel is not None and panel.is_too_long
 
@@ -264,7 +266,7 @@ class MaskEditController(QObject):
         self._workspace.change_view(painting=replace(self._edit_state, **changes))
 
 
-def _pair(cell: Cell) -> QueryKeyIndex:
+def _query_and_key(cell: Cell) -> QueryKeyIndex:
     query, key = cell.place[-2:]
     return query, key
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from visualizer.attention.masks import MASKED_STAGES, MaskingSpec, allowed
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import BooleanMatrix
-from visualizer.attention.stages import is_hatched
+from visualizer.attention.stages import has_forbidden_cells
 from visualizer.errors import InputError
 from visualizer.features.mask_editor.brush_masks import mask_of_brush, uncut_cells
 from visualizer.format import format_count
@@ -19,7 +19,7 @@ from visualizer.heatmap.board import MaskChangedCells, stage_and_side
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_lookup import any_in_blocks, masked_cells
 from visualizer.models.model_source import describe_cuts
-from visualizer.session.cell_address import ComparedSide
+from visualizer.session.cell_address import ComparisonSide
 from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.resolved_view import PoolingExtent
 from visualizer.session.screen import PanelId
@@ -96,7 +96,7 @@ class MaskEditPanel(Struct, frozen=True, eq=False):
 def current_mask(document: Document, tokens: int) -> BooleanMatrix | None:
     """Return the current mask as a matrix, or None if its size does not fit the text."""
     try:
-        return BooleanMatrix.of(allowed(document.spec, tokens))
+        return BooleanMatrix.from_array(allowed(document.spec, tokens))
     except InputError:
         return None
 
@@ -104,7 +104,9 @@ def current_mask(document: Document, tokens: int) -> BooleanMatrix | None:
 def is_same_text(document: Document, computed: Document | None) -> bool:
     """Return whether the computed document has the same text; its mask may differ."""
     names = ("text", "tokenizer", "lines")
-    return computed is not None and all(document.get(it) == computed.get(it) for it in names)
+    return computed is not None and all(
+        document.get_setting(it) == computed.get_setting(it) for it in names
+    )
 
 
 # ------------------------------------------------------------------------------ showing
@@ -125,11 +127,11 @@ def present_mask_edit(
     """
     run, document, state = resolved.run, resolved.document, resolved.view.painting
     if state.is_on and document.model:
-        return _present_cuts(resolved, board, document.model, refused)
+        return _present_cut_edges(resolved, board, document.model, refused)
     if not (state.is_on and run.trace.has_module and document.has_module):
         return None
     is_shown = is_same_text(document, resolved.computed)
-    tokens = run.trace.tokens if is_shown else document.max_text_tokens
+    tokens = run.trace.query_count if is_shown else document.max_text_tokens
     if run.trace.is_blockwise or tokens > MAX_MASK_TOKENS:
         most = (
             min(MAX_MASK_TOKENS, run.max_full_matrix_tokens)
@@ -145,7 +147,7 @@ def present_mask_edit(
     panels = {
         (*stage_and_side(panel), panel.leading): panel
         for panel in board.heatmaps
-        if _is_target(panel, resolved.hidden_stages)
+        if _is_editable_panel(panel, resolved.hidden_stages)
     }
     spec = replace(document.spec, lengths=run.trace.spec.lengths)
     pending_by_panel = {
@@ -154,29 +156,29 @@ def present_mask_edit(
     fresh = {drawn: cells for drawn, cells in pending_by_panel.items() if cells}
     targets = frozenset(stage_and_side(panel) for panel in panels.values())
     notes = _describe_mask(mask, list(panels.values()))
-    return MaskEditPanel(state, tokens, _find_brush(mask, state), notes, targets, fresh)
+    return MaskEditPanel(state, tokens, _find_matching_brush(mask, state), notes, targets, fresh)
 
 
-def _present_cuts(
+def _present_cut_edges(
     resolved: ResolvedView, board: Board, model: ModelSource, refused: InputError | None
 ) -> MaskEditPanel | None:
     run, state = resolved.run, resolved.view.painting
     trace, reading = run.trace, run.reading
     if reading is None or not reading.are_heads_switchable or not run.has_same_keys:
         return None
-    tokens = trace.tokens
+    tokens = trace.query_count
     layer = reading.layers[trace.axis_position("layer", resolved.leading)]
     if not is_same_text(resolved.document, resolved.computed):
         return MaskEditPanel(state, tokens, None, (), frozenset(), {}, layer)
     if tokens > MAX_MASK_TOKENS:  # not even a temporary matrix is built
         note = TEXT_TOO_LONG_TO_CUT_ERROR.format(most=format_count(MAX_MASK_TOKENS, "token"))
         return MaskEditPanel(state, tokens, None, (note,), frozenset(), {}, layer, is_too_long=True)
-    allowed = trace.allowed(Role.WEIGHTS, resolved.leading)
+    allowed = trace.allowed_mask(Role.WEIGHTS, resolved.leading)
     targets, fresh = set(), {}
     for panel in board.heatmaps:
-        if _is_target(panel, resolved.hidden_stages) and panel.head is not None:
+        if _is_editable_panel(panel, resolved.hidden_stages) and panel.head is not None:
             targets.add(stage_and_side(panel))
-            cells = uncut_cells(allowed, model.cut_cells.get((layer, panel.head), ()))
+            cells = uncut_cells(allowed, model.cut_cells_by_head.get((layer, panel.head), ()))
             pending = _pending_cuts(panel, cells) if panel.stage in MASKED_STAGES else None
             if pending:
                 fresh[*stage_and_side(panel), panel.leading] = pending
@@ -184,7 +186,7 @@ def _present_cuts(
     if refused and refused.field == "cuts":
         notes.append(refused.sentence)
     elif model.cuts:
-        notes.append(f"{describe_cuts(model.cut_cells)} cut")
+        notes.append(f"{describe_cuts(model.cut_cells_by_head)} cut")
     return MaskEditPanel(
         state,
         tokens,
@@ -200,17 +202,17 @@ def _present_cuts(
 
 def _pending_cuts(panel: Heatmap, uncut: np.ndarray) -> MaskChangedCells | None:
     """Return the cells where `uncut` [query, key] differs from the panel, or None if none do."""
-    extent = _extent_of(panel)
-    is_uncut = any_in_blocks(uncut, panel.rows.block, panel.columns.block)[extent.cells]
-    return _changed_cells(panel, ~is_uncut)
+    extent = _pooling_extent_of_panel(panel)
+    is_uncut = any_in_blocks(uncut, panel.rows.block, panel.columns.block)[extent.drawn_slices]
+    return _find_changed_cells(panel, ~is_uncut)
 
 
-def _extent_of(panel: Heatmap) -> PoolingExtent:
+def _pooling_extent_of_panel(panel: Heatmap) -> PoolingExtent:
     blocks = panel.rows.block, panel.columns.block
     return PoolingExtent(blocks, panel.rows.part, panel.columns.part, panel.side)
 
 
-def _changed_cells(panel: Heatmap, now: np.ndarray) -> MaskChangedCells | None:
+def _find_changed_cells(panel: Heatmap, now: np.ndarray) -> MaskChangedCells | None:
     """Return the cells that are newly forbidden or newly allowed, or None if there are none."""
     before = panel.forbidden
     if before is None:
@@ -219,17 +221,17 @@ def _changed_cells(panel: Heatmap, now: np.ndarray) -> MaskChangedCells | None:
     return MaskChangedCells(changed & now, changed & before) if changed.any() else None
 
 
-def _is_target(panel: Heatmap, covered: frozenset[str]) -> bool:
+def _is_editable_panel(panel: Heatmap, covered: frozenset[str]) -> bool:
     """Return whether a panel shows queries and keys of the current run and is not covered."""
-    is_live = panel.part in {ComparedSide.PLAIN, ComparedSide.B}
+    is_live = panel.part in {ComparisonSide.PLAIN, ComparisonSide.B}
     return panel.columns.name == "key" and is_live and panel.stage not in covered
 
 
-def _find_brush(mask: BooleanMatrix, state: MaskEditState) -> MaskPattern | None:
+def _find_matching_brush(mask: BooleanMatrix, state: MaskEditState) -> MaskPattern | None:
     own = (
         brush
         for brush in MaskPattern
-        if mask_of_brush(brush, mask.rows, state.number(brush)) == mask
+        if mask_of_brush(brush, mask.rows, state.brush_parameter(brush)) == mask
     )
     return next(own, None)
 
@@ -238,7 +240,7 @@ def _describe_mask(mask: BooleanMatrix, panels: list[Heatmap]) -> tuple[str, ...
     notes = [] if panels else [PANEL_REQUIRED]
     if panels and panels[0].is_pooled:
         notes.append(f"{panels[0].rows.block} × {panels[0].columns.block} blocks")
-    empty = np.flatnonzero(~mask.array().any(axis=1))
+    empty = np.flatnonzero(~mask.to_array().any(axis=1))
     if len(empty) == 1:
         notes.append(f"query {empty[0] + 1} attends to no key")
     elif len(empty):
@@ -251,11 +253,11 @@ def _pending_cells(
 ) -> MaskChangedCells | None:
     """Return the cells where the mask differs from the panel, or None if none do."""
     now = np.zeros(panel.values.shape, dtype=bool)
-    if is_hatched(spec, panel.stage):
-        masking = MaskingSpec.of(spec, panel.stage)
+    if has_forbidden_cells(spec, panel.stage):
+        masking = MaskingSpec.from_spec(spec, panel.stage)
         text = trace.axis_position("text", panel.leading)
-        now = masked_cells(masking, (tokens, tokens), text, _extent_of(panel))
-    return _changed_cells(panel, now)
+        now = masked_cells(masking, (tokens, tokens), text, _pooling_extent_of_panel(panel))
+    return _find_changed_cells(panel, now)
 
 
 PANEL = PanelSpec(

@@ -20,18 +20,18 @@ from visualizer.features.model_chooser.presenter import (
     DOWNLOADED_MESSAGE,
     ModelActivity,
     ModelChooserState,
-    describe_offer,
+    describe_download,
     present_model_chooser,
 )
-from visualizer.models.disk_reading_estimate import RUN_FROM_DISK_HINT
-from visualizer.models.local_models import LocalModelEntry, list_models
+from visualizer.models.cached_models import LocalModelEntry, list_cached_models
+from visualizer.models.disk_streaming_estimate import RUN_FROM_DISK_HINT
+from visualizer.models.download_plan import DownloadPlan
 from visualizer.models.model_folder import model_name
-from visualizer.models.model_path import hub_cache
-from visualizer.models.repository_download import DownloadPlan
+from visualizer.models.model_path import hub_cache_folder
 from visualizer.progress import CancelledError
 from visualizer.session import model_opening
 from visualizer.session.newest_request_worker import NewestRequestWorker
-from visualizer.widgets.dialogs import ask_for_folder
+from visualizer.widgets.dialogs import ask_folder_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -56,14 +56,14 @@ class _ModelListing(Struct, frozen=True):
     has_library: bool
 
 
-class _OpenResult(Struct, frozen=True):
+class _OpenedModel(Struct, frozen=True):
     opened: OpenedModelSource
     device: Device
     dtype: Dtype
     text: str
 
 
-class _DiskOffer(Struct, frozen=True):
+class _DiskStreamingOffer(Struct, frozen=True):
     """A model that is larger than memory but can be streamed from disk."""
 
     path: Path
@@ -71,7 +71,7 @@ class _DiskOffer(Struct, frozen=True):
     estimate: str
 
 
-_Answer = _ModelListing | _OpenResult | _DiskOffer | DownloadPlan | Path | None
+_Answer = _ModelListing | _OpenedModel | _DiskStreamingOffer | DownloadPlan | Path | None
 """Result of a request: a path is the folder of a downloaded model; None means cancelled."""
 
 
@@ -87,7 +87,7 @@ class ModelChooserController(QObject):
         super().__init__(window)
         self._workspace, self._window = workspace, window
         self.dialog: ModelChooserDialog | None = None
-        self._state = ModelChooserState(hub_cache())
+        self._state = ModelChooserState(hub_cache_folder())
         self._offer: DownloadPlan | None = None
         """Result of the last repository lookup; cleared when the name is edited."""
         self._cancel_event = threading.Event()
@@ -105,11 +105,11 @@ class ModelChooserController(QObject):
 
     # ------------------------------------------------------------------ user intents
 
-    def open(self) -> None:
+    def open_dialog(self) -> None:
         """Open the dialog and list the models in the local cache."""
         if self.dialog is None:
             self._make_dialog()
-            self._worker.ask(partial(_list_models, self._state.cache))
+            self._worker.submit(partial(_list_models, self._state.cache))
         self._raise_dialog()
 
     def open_folder(self, path: Path) -> None:
@@ -146,7 +146,7 @@ class ModelChooserController(QObject):
     def _make_dialog(self) -> None:
         spec = self._workspace.document.spec
         self._offer = None
-        self._state = ModelChooserState(hub_cache(), device=spec.device, dtype=spec.dtype)
+        self._state = ModelChooserState(hub_cache_folder(), device=spec.device, dtype=spec.dtype)
         from visualizer.features.model_chooser.dialog import (
             ModelChooserDialog,  # imported when first opened
         )
@@ -154,18 +154,18 @@ class ModelChooserController(QObject):
         self.dialog = dialog = ModelChooserDialog(self._window, self._state.cache)
         dialog.destroyed.connect(self._forget_dialog)
         dialog.selected.connect(partial(self._set_field, "selected"))
-        dialog.openRequested.connect(self._open_selected)
-        dialog.streamRequested.connect(self._open_from_disk)
+        dialog.openRequested.connect(self._open_selected_model)
+        dialog.streamRequested.connect(self._stream_from_disk)
         dialog.folderRequested.connect(self._choose_folder)
         dialog.deviceChosen.connect(partial(self._set_field, "device"))
         dialog.dtypeChosen.connect(partial(self._set_field, "dtype"))
-        dialog.repositoryTyped.connect(self._type_repository)
+        dialog.repositoryTyped.connect(self._set_repository)
         dialog.downloadRequested.connect(self._look_up_or_download)
         dialog.cancelRequested.connect(self.cancel)
 
     def _raise_dialog(self) -> None:
         assert self.dialog
-        self._show_state()
+        self._update_dialog()
         self.dialog.show()
         self.dialog.raise_()
         self.dialog.activateWindow()
@@ -178,19 +178,19 @@ class ModelChooserController(QObject):
 
     def _update_state(self, **changes: object) -> None:
         self._state = replace(self._state, **changes)
-        self._show_state()
+        self._update_dialog()
 
-    def _show_state(self) -> None:
+    def _update_dialog(self) -> None:
         # Child widgets are deleted before the dialog.
         if self.dialog and isValid(self.dialog.open_button):
             self.dialog.show_panel(present_model_chooser(self._state))
 
-    def _type_repository(self, text: str) -> None:
+    def _set_repository(self, text: str) -> None:
         self._offer = None
         self._update_state(repository=text, offer="", offered_bytes=0)
 
     def _choose_folder(self) -> None:
-        ask_for_folder(
+        ask_folder_path(
             self.dialog or self._window,
             "Choose a model folder",
             Path.home(),
@@ -199,12 +199,12 @@ class ModelChooserController(QObject):
 
     # ------------------------------------------------------------------ actions
 
-    def _open_selected(self) -> None:
+    def _open_selected_model(self) -> None:
         panel = present_model_chooser(self._state)
         if panel.can_open and self._state.selected:
             self._start_opening(self._state.selected)
 
-    def _open_from_disk(self) -> None:
+    def _stream_from_disk(self) -> None:
         if path := self._state.on_disk:
             self._start_opening(path, is_from_disk=True)
 
@@ -233,8 +233,8 @@ class ModelChooserController(QObject):
             activity=activity, subject=subject, done=0, total=0, is_cancelling=False,
             **CLEARED_OFFER,
         )  # fmt: skip
-        progress = _throttle_progress(self._cancel_event, self._worker.report)
-        self._worker.ask(partial(_run_until_cancelled, request, progress))
+        progress = _create_throttled_progress(self._cancel_event, self._worker.report)
+        self._worker.submit(partial(_run_until_cancelled, request, progress))
 
     def _show_progress(self, done_and_total: tuple[int, int]) -> None:
         if self.is_working:
@@ -249,10 +249,10 @@ class ModelChooserController(QObject):
             return
         was_cancelled = self._cancel_event.is_set()
         self._update_state(activity=ModelActivity.NONE, is_cancelling=False)
-        if isinstance(answer, _OpenResult):
+        if isinstance(answer, _OpenedModel):
             if not was_cancelled:  # it may be cancelled just before it finishes
                 self._finish_opening(answer)
-        elif isinstance(answer, _DiskOffer):
+        elif isinstance(answer, _DiskStreamingOffer):
             self._update_state(
                 problem=answer.problem, on_disk=answer.path, estimate=answer.estimate
             )
@@ -267,10 +267,10 @@ class ModelChooserController(QObject):
             )
         elif answer and not was_cancelled:
             self._offer = answer
-            self._update_state(offer=describe_offer(answer), offered_bytes=answer.missing)
-        self._continue_pending()
+            self._update_state(offer=describe_download(answer), offered_bytes=answer.missing)
+        self._open_folder_or_list_models()
 
-    def _finish_opening(self, answer: _OpenResult) -> None:
+    def _finish_opening(self, answer: _OpenedModel) -> None:
         if self.dialog:
             self.dialog.accept()
             self._window.activateWindow()  # some platforms do not activate it automatically
@@ -286,13 +286,13 @@ class ModelChooserController(QObject):
             selected=selected,
         )
 
-    def _continue_pending(self) -> None:
+    def _open_folder_or_list_models(self) -> None:
         """Open the pending folder, or list the models if the dialog has not listed them yet."""
         if path := self._next_folder:
             self._next_folder = None
             self._start_opening(path)
         elif self.dialog and self.dialog.isVisible() and self._state.models is None:
-            self._worker.ask(partial(_list_models, self._state.cache))
+            self._worker.submit(partial(_list_models, self._state.cache))
 
     def _handle_failure(self, error: Exception) -> None:
         problem = error.sentence if isinstance(error, InputError) else ""
@@ -301,7 +301,7 @@ class ModelChooserController(QObject):
         if was_listing:
             self._update_state(models=())
         else:
-            self._continue_pending()
+            self._open_folder_or_list_models()
         if not problem:
             self.failed.emit("".join(traceback.format_exception(error)))
 
@@ -309,7 +309,7 @@ class ModelChooserController(QObject):
 # The functions below run on the worker thread.
 
 
-def _throttle_progress(
+def _create_throttled_progress(
     cancel_event: threading.Event, report: Callable[[tuple[int, int]], object]
 ) -> Progress:
     due = 0.0
@@ -327,9 +327,9 @@ def _throttle_progress(
 
 
 def _list_models(cache: Path) -> _ModelListing:
-    models = list_models(cache)
+    models = list_cached_models(cache)
     if models:
-        model_opening.start_imports()
+        model_opening.start_importing_model_library()
     return _ModelListing(models, model_opening.device_choices(), model_opening.can_open_models())
 
 
@@ -346,7 +346,7 @@ def _run_until_cancelled(request: Callable[[Progress], object], progress: Progre
 
 def _open_model(
     path: Path, device: Device, dtype: Dtype, text: str, progress: Progress, *, is_from_disk: bool
-) -> _OpenResult | _DiskOffer:
+) -> _OpenedModel | _DiskStreamingOffer:
     model_opening.check_device(device, dtype)
     try:
         opened = model_opening.open_model_source(
@@ -356,18 +356,18 @@ def _open_model(
         estimate = None
         if not is_from_disk:
             with suppress(InputError):
-                estimate = model_opening.estimate_disk_reading(path, device, dtype)
+                estimate = model_opening.estimate_disk_streaming(path, device, dtype)
         if estimate is None:
             raise
         problem = refused.sentence.removesuffix(RUN_FROM_DISK_HINT).strip()  # a button replaces it
-        return _DiskOffer(path, problem, estimate.description)
-    return _OpenResult(opened, device, dtype, text)
+        return _DiskStreamingOffer(path, problem, estimate.description)
+    return _OpenedModel(opened, device, dtype, text)
 
 
 def _look_up_repository(name: str, cache: Path, progress: Progress) -> DownloadPlan:
-    from visualizer.models.hub_download import look_up_repository
+    from visualizer.models.hub_download import plan_download
 
-    return look_up_repository(name, cache, progress=progress)
+    return plan_download(name, cache, progress=progress)
 
 
 def _download_model(offer: DownloadPlan, progress: Progress) -> Path:

@@ -21,9 +21,9 @@ from visualizer.attention.settings import SETTINGS
 from visualizer.attention.spec import Device, Dtype
 from visualizer.features.model_chooser.presenter import COLUMN_TITLES
 from visualizer.widgets.fonts import text_scale
-from visualizer.widgets.labels import ElidedLabel, PlainLabel, plain_tooltip
+from visualizer.widgets.labels import ElidedLabel, PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.setting_controls import combo_box
+from visualizer.widgets.setting_controls import create_combo_box
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,9 +81,9 @@ class ModelTable(QTableWidget):
                     if not row.can_open:
                         item.setForeground(self.palette().placeholderText())
                     self.setItem(at, column, item)
-            self.select(selected)
+            self.select_row(selected)
 
-    def select(self, row: int) -> None:
+    def select_row(self, row: int) -> None:
         """Select a row, or clear the selection if `row` is negative."""
         if row < 0:
             self.clearSelection()
@@ -130,8 +130,8 @@ class ModelChooserDialog(QDialog):
         self.setWindowTitle("Open a model")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._panel: ModelChooserPanel | None = None
-        self.table, self.device_label = ModelTable(), PlainLabel()
-        labels = [PlainLabel() for _ in range(6)]
+        self.table, self.device_label = ModelTable(), PlainTextLabel()
+        labels = [PlainTextLabel() for _ in range(6)]
         self.message, self.note, self.problem, self.offer, self.status_label, self.estimate = labels
         for label in labels:
             label.setWordWrap(True)
@@ -150,14 +150,14 @@ class ModelChooserDialog(QDialog):
         self.table.setSizePolicy(policy)
         self._add_device_controls(column_row := row_layout(spacing=8))
         column.addLayout(column_row)
-        self._add_download(column_row := row_layout(spacing=8))
+        self._add_download_controls(column_row := row_layout(spacing=8))
         column.addSpacing(8)
         column.addLayout(column_row)
         column.addWidget(self.offer)
         column.addWidget(self.problem)
         self._add_disk_controls(column_row := row_layout(spacing=8))
         column.addLayout(column_row)
-        self._add_progress(column)
+        self._add_progress_controls(column)
         self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
         self.open_button = self.buttons.addButton("&Open", QDialogButtonBox.ButtonRole.AcceptRole)
         self.open_button.setDefault(True)
@@ -171,22 +171,22 @@ class ModelChooserDialog(QDialog):
     def _add_device_controls(self, row: QHBoxLayout) -> None:
         self.folder_button = _create_button("Choose &folder…", "Open a model from a folder")
         self.folder_button.clicked.connect(self.folderRequested)
-        self.device = combo_box("Device", DEVICE_CHOICES)
-        self.dtype = combo_box("Data type", [(each, each.value) for each in Dtype])
-        self.device.activated.connect(self._choose_device)
-        self.dtype.activated.connect(self._choose_dtype)
+        self.device = create_combo_box("Device", DEVICE_CHOICES)
+        self.dtype = create_combo_box("Data type", [(each, each.value) for each in Dtype])
+        self.device.activated.connect(self._emit_device_chosen)
+        self.dtype.activated.connect(self._emit_dtype_chosen)
         for part in (self.folder_button, self.device, self.dtype):
             row.addWidget(part)
         row.addWidget(self.device_label, 1)
 
-    def _add_download(self, row: QHBoxLayout) -> None:
+    def _add_download_controls(self, row: QHBoxLayout) -> None:
         self.repository = QLineEdit()
         self.repository.setMaxLength(MAX_NAME_LENGTH)
         self.repository.setPlaceholderText("organization/name")
         self.repository.setAccessibleName("Repository to download from Hugging Face")
         self.repository.textEdited.connect(self.repositoryTyped)
         self.repository.returnPressed.connect(self._request_download)
-        label = PlainLabel("From Hugging Face")
+        label = PlainTextLabel("From Hugging Face")
         label.setBuddy(self.repository)
         self.download_button = _create_button("Download", "Look up this repository on Hugging Face")
         self.download_button.clicked.connect(self.downloadRequested)
@@ -202,7 +202,7 @@ class ModelChooserDialog(QDialog):
         row.addWidget(self.estimate, 1)
         row.addWidget(self.disk_button)
 
-    def _add_progress(self, column: QVBoxLayout) -> None:
+    def _add_progress_controls(self, column: QVBoxLayout) -> None:
         self.line = QProgressBar()
         self.cancel_button = _create_button("&Cancel", "Stop; partial downloads can be resumed")
         self.line.setFixedHeight(PROGRESS_BAR_HEIGHT_PX)
@@ -223,7 +223,7 @@ class ModelChooserDialog(QDialog):
         if before is None or before.rows != panel.rows:
             self.table.show_rows(panel.rows, panel.selected)
         with QSignalBlocker(self.table):
-            self.table.select(panel.selected)
+            self.table.select_row(panel.selected)
         self._show_table(bool(panel.rows))
         for label, text in (
             (self.message, panel.message),
@@ -271,10 +271,10 @@ class ModelChooserDialog(QDialog):
         if self.table.selectedItems():
             self.selected.emit(self.table.rows[self.table.currentRow()].path)
 
-    def _choose_device(self, at: int) -> None:
+    def _emit_device_chosen(self, at: int) -> None:
         self.deviceChosen.emit(Device(self.device.itemData(at)))
 
-    def _choose_dtype(self, at: int) -> None:
+    def _emit_dtype_chosen(self, at: int) -> None:
         self.dtypeChosen.emit(Dtype(self.dtype.itemData(at)))
 
     def _request_download(self) -> None:

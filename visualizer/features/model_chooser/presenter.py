@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from visualizer.models.local_models import LocalModelEntry
-    from visualizer.models.repository_download import DownloadPlan
+    from visualizer.models.cached_models import LocalModelEntry
+    from visualizer.models.download_plan import DownloadPlan
     from visualizer.session.model_opening import DeviceChoice
 
 COLUMN_TITLES = ("Name", "Architecture", "Layers × heads", "Size", "Parameters")
@@ -163,7 +163,7 @@ class ModelChooserPanel(Struct, frozen=True):
 def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
     """Return the contents of the model dialog."""
     choice = state.device_choices.get((state.device, state.dtype))
-    rows = tuple(_build_row(model, state.dtype, choice) for model in state.models or ())
+    rows = tuple(_build_model_row(model, state.dtype, choice) for model in state.models or ())
     at = next((at for at, row in enumerate(rows) if row.path == state.selected), -1)
     is_working = state.activity is not ModelActivity.NONE
     may_act = state.has_library and not is_working
@@ -193,7 +193,7 @@ def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
     )
 
 
-def _build_row(model: LocalModelEntry, dtype: Dtype, choice: DeviceChoice | None) -> ModelRow:
+def _build_model_row(model: LocalModelEntry, dtype: Dtype, choice: DeviceChoice | None) -> ModelRow:
     shape = f"{model.layers:,} × {model.heads:,}" if model.layers and model.heads else UNKNOWN_VALUE
     size = format_bytes(model.bytes) if model.bytes else UNKNOWN_VALUE
     cells = (
@@ -221,7 +221,7 @@ def format_parameters(count: int) -> str:
     return str(count) if count else UNKNOWN_VALUE
 
 
-def describe_offer(offer: DownloadPlan) -> str:
+def describe_download(offer: DownloadPlan) -> str:
     """Describe the size and the destination of a download."""
     count = format_count(len(offer.files), "file")
     free = f"{format_bytes(offer.free)} free in {offer.folder.parent}."

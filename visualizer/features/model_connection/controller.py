@@ -14,9 +14,9 @@ from shiboken6 import isValid
 
 from visualizer.errors import InputError
 from visualizer.features.model_connection.presenter import (
-    ConnectionState,
+    ModelConnectionState,
     connection_problem,
-    present_connection,
+    present_model_connection,
 )
 from visualizer.progress import CancelledError, abandon_wait_when
 from visualizer.session import model_opening
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
 
     from visualizer.features.model_connection.dialog import ModelConnectionDialog
-    from visualizer.session.model_opening import OpenedModelSource, ServerChoice
+    from visualizer.session.model_opening import OpenedModelSource, ServerConnectionSettings
     from visualizer.session.workspace import Workspace
 
 
@@ -66,12 +66,12 @@ class ModelConnectionController(QObject):
         super().__init__(window)
         self._workspace, self._window = workspace, window
         self.dialog: ModelConnectionDialog | None = None
-        self._state = ConnectionState()
+        self._state = ModelConnectionState()
         self._filled_in = ""
         """Token that was filled in from the keyring; empty if the user entered the token."""
         self._cancel_event = threading.Event()
         self._lookup_timer = QTimer(self, singleShot=True, interval=TOKEN_LOOKUP_DELAY_MS)
-        self._lookup_timer.timeout.connect(self._look_up)
+        self._lookup_timer.timeout.connect(self._look_up_token)
         self._worker = NewestRequestWorker(self)
         self._worker.answered.connect(self._handle_answer)
         self._worker.failed.connect(self._handle_failure)
@@ -81,7 +81,7 @@ class ModelConnectionController(QObject):
         """Whether a connection is being made."""
         return self._state.is_working
 
-    def open(self) -> None:
+    def open_dialog(self) -> None:
         """Open the dialog with the values that were last entered."""
         if self.dialog is None:
             from visualizer.features.model_connection.dialog import (
@@ -94,8 +94,8 @@ class ModelConnectionController(QObject):
             dialog.changed.connect(self._set_field)
             dialog.connectRequested.connect(self._start_connecting)
             dialog.cancelRequested.connect(self.cancel)
-            self._look_up()
-        self._show_state()
+            self._look_up_token()
+        self._update_dialog()
         self.dialog.show()
         self.dialog.raise_()
         self.dialog.activateWindow()
@@ -130,20 +130,20 @@ class ModelConnectionController(QObject):
 
     def _update_state(self, **changes: object) -> None:
         self._state = replace(self._state, **changes)
-        self._show_state()
+        self._update_dialog()
 
-    def _look_up(self) -> None:
+    def _look_up_token(self) -> None:
         """Look up the token of the chosen server unless a connection is being made."""
         if not self.is_working:
             is_superseded = partial(getattr, self._worker, "has_newer_request")
-            self._worker.ask(
-                partial(_find_token, self._state.host, self._state.port, is_superseded)
+            self._worker.submit(
+                partial(_find_stored_token, self._state.host, self._state.port, is_superseded)
             )
 
-    def _show_state(self) -> None:
+    def _update_dialog(self) -> None:
         # Child widgets are deleted before the dialog.
         if self.dialog and isValid(self.dialog.connect_button):
-            self.dialog.show_panel(present_connection(self._state))
+            self.dialog.show_panel(present_model_connection(self._state))
 
     def _start_connecting(self) -> None:
         if self.is_working:
@@ -155,9 +155,12 @@ class ModelConnectionController(QObject):
         self._cancel_event = threading.Event()  # a cancelled attempt may still be running
         self._update_state(is_working=True, is_cancelling=False, problem="", problem_field="")
         request = partial(
-            _connect_to_server, state.choice, self._workspace.document.text, self._cancel_event
+            _connect_to_server,
+            state.server_choice,
+            self._workspace.document.text,
+            self._cancel_event,
         )
-        self._worker.ask(request)
+        self._worker.submit(request)
 
     def _handle_answer(
         self, answer: _ConnectionResult | _CancelledConnection | _StoredAccessToken | None
@@ -199,7 +202,7 @@ class ModelConnectionController(QObject):
 # The functions below run on the worker thread.
 
 
-def _find_token(
+def _find_stored_token(
     host: str, port: int, is_superseded: Callable[[], bool]
 ) -> _StoredAccessToken | None:
     """Return the stored token of a server, or None if a newer request has arrived."""
@@ -213,7 +216,7 @@ def _find_token(
 
 
 def _connect_to_server(
-    server: ServerChoice, text: str, cancel_event: threading.Event
+    server: ServerConnectionSettings, text: str, cancel_event: threading.Event
 ) -> _ConnectionResult | _CancelledConnection:
     def check(done: int, of: int) -> None:
         if cancel_event.is_set():

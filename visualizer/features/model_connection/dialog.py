@@ -17,13 +17,13 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.widgets.fonts import text_scale
-from visualizer.widgets.labels import PlainLabel, plain_tooltip
+from visualizer.widgets.labels import PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QWidget
 
-    from visualizer.features.model_connection.presenter import ConnectionPanel
+    from visualizer.features.model_connection.presenter import ModelConnectionPanel
 
 DIALOG_WIDTH_PX = 620
 MAX_HOST_LENGTH, MAX_TOKEN_LENGTH, MAX_COMMAND_LENGTH = 253, 500, 2000
@@ -50,14 +50,16 @@ class ModelConnectionDialog(QDialog):
         super().__init__(window)
         self.setWindowTitle("Connect to a model")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self._panel: ConnectionPanel | None = None
+        self._panel: ModelConnectionPanel | None = None
         self.host, self.token, self.ssh = QLineEdit(), QLineEdit(), QLineEdit()
         self.port, self.keep = QSpinBox(), QCheckBox("Save the &token on this computer")
-        self.tunnel, self.hint, self.problem, self.status_label = (PlainLabel() for _ in range(4))
+        self.tunnel, self.hint, self.problem, self.status_label = (
+            PlainTextLabel() for _ in range(4)
+        )
         self._lines = {"host": self.host, "token": self.token, "ssh": self.ssh}
         self._set_up_fields()
         column = column_layout(self, (24, 16, 24, 16), spacing=8)
-        column.addWidget(self._enable_word_wrap(PlainLabel(INSTRUCTIONS)))
+        column.addWidget(self._enable_word_wrap(PlainTextLabel(INSTRUCTIONS)))
         column.addSpacing(4)
         column.addLayout(self._build_grid())
         column.addWidget(self.problem)
@@ -102,7 +104,7 @@ class ModelConnectionDialog(QDialog):
             self._enable_word_wrap(label)
 
     @staticmethod
-    def _enable_word_wrap(label: PlainLabel) -> PlainLabel:
+    def _enable_word_wrap(label: PlainTextLabel) -> PlainTextLabel:
         label.setWordWrap(True)
         label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         return label
@@ -122,12 +124,12 @@ class ModelConnectionDialog(QDialog):
             ("Token", self.token, 1, 0),
             ("Or start the server over SSH", self.ssh, 5, 0),
         ):
-            label = PlainLabel(name)
+            label = PlainTextLabel(name)
             label.setBuddy(part)
             grid.addWidget(label, row, column)
         return grid
 
-    def show_panel(self, panel: ConnectionPanel) -> None:
+    def show_panel(self, panel: ModelConnectionPanel) -> None:
         """Show the contents of the dialog."""
         before, self._panel = self._panel, panel
         for name, line in self._lines.items():

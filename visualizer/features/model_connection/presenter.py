@@ -9,7 +9,7 @@ from msgspec import Struct
 from visualizer.errors import Problem
 from visualizer.models.model_protocol.authentication import MIN_TOKEN_LENGTH
 from visualizer.optional_packages import missing_package_message
-from visualizer.session.model_opening import ServerChoice
+from visualizer.session.model_opening import ServerConnectionSettings
 
 HOST, PORT = "127.0.0.1", 8763
 
@@ -25,7 +25,7 @@ KEYRING_REQUIRED = missing_package_message("keyring", "Saving the token")
 _HOST = r"[A-Za-z0-9.-]{1,253}"
 
 
-class ConnectionState(Struct, frozen=True):
+class ModelConnectionState(Struct, frozen=True):
     """State of the connection dialog.
 
     Parameters
@@ -50,15 +50,15 @@ class ConnectionState(Struct, frozen=True):
     problem_field: str = ""
 
     @property
-    def choice(self) -> ServerChoice:
+    def server_choice(self) -> ServerConnectionSettings:
         """The chosen server."""
         is_kept = self.is_kept if self.has_store else None
-        return ServerChoice(
+        return ServerConnectionSettings(
             self.host.strip(), self.port, self.token.strip(), self.ssh.strip(), is_kept
         )
 
 
-class ConnectionPanel(Struct, frozen=True):
+class ModelConnectionPanel(Struct, frozen=True):
     """Contents of the connection dialog.
 
     Parameters
@@ -85,7 +85,7 @@ class ConnectionPanel(Struct, frozen=True):
     problem_field: str
 
 
-def connection_problem(state: ConnectionState) -> Problem | None:
+def connection_problem(state: ModelConnectionState) -> Problem | None:
     """Return the problem with the fields, or None if they are valid."""
     if state.ssh.strip():
         return None
@@ -96,11 +96,11 @@ def connection_problem(state: ConnectionState) -> Problem | None:
     return None
 
 
-def present_connection(state: ConnectionState) -> ConnectionPanel:
+def present_model_connection(state: ModelConnectionState) -> ModelConnectionPanel:
     """Return the contents of the connection dialog."""
     has_ssh = bool(state.ssh.strip())
     words = STARTING if has_ssh else CONNECTING
-    return ConnectionPanel(
+    return ModelConnectionPanel(
         state.host,
         state.port,
         state.token,

@@ -20,7 +20,7 @@ from visualizer.features.model_generation.presenter import (
 from visualizer.features.model_generation.text_generator import (
     BranchText,
     FailedStep,
-    NodeResult,
+    GenerationNodeResult,
     RejectedStep,
     TextGenerator,
 )
@@ -28,13 +28,13 @@ from visualizer.format import format_size
 from visualizer.generation.controller import GenerationController
 from visualizer.generation.generation_tree import ROOT_NODE, GenerationTree
 from visualizer.models.model_source import HeadEditKind
-from visualizer.session.model_panes import no_reading_reason
+from visualizer.session.model_panes import no_forward_pass_reason
 from visualizer.session.newest_request_worker import NewestRequestWorker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-    from visualizer.attention.model_reading import ModelReading
+    from visualizer.attention.model_forward_pass import ModelForwardPass
     from visualizer.errors import InputError
     from visualizer.features.model_generation.text_generator import GenerationStepResult
     from visualizer.language.sampling import SamplingSettings
@@ -66,7 +66,7 @@ class ModelGenerationController(GenerationController):
         super().__init__(parent)
         self._workspace = workspace
         self.steps = DEFAULT_STEPS
-        self.node_results: dict[int, NodeResult] = {}
+        self.node_results: dict[int, GenerationNodeResult] = {}
         self.text_generator: TextGenerator | None = None
         self._tree_source: Hashable = None
         self._remaining = 0
@@ -86,7 +86,7 @@ class ModelGenerationController(GenerationController):
     def _worker(self) -> NewestRequestWorker:
         worker = NewestRequestWorker(self)
         worker.answered.connect(self._handle_answer)
-        worker.failed.connect(self._stop_without_thread)
+        worker.failed.connect(self._handle_thread_failure)
         return worker
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class ModelGenerationController(GenerationController):
     # ------------------------------------------------------------------ text and model
 
     @property
-    def _current_reading(self) -> ModelReading | None:
+    def _current_forward_pass(self) -> ModelForwardPass | None:
         """The forward pass of the current document, or None if it is not finished yet."""
         run, document = self._workspace.run, self._workspace.document
         reading = run.reading if run else None
@@ -131,24 +131,24 @@ class ModelGenerationController(GenerationController):
 
     @property
     def _unavailable_message(self) -> str:
-        model, reading = self._workspace.document.model, self._current_reading
+        model, reading = self._workspace.document.model, self._current_forward_pass
         if model is None:
             return MODEL_REQUIRED
         if reading is not None:
             return reading.no_next_token or (TOKEN_EDITS_ERROR if _has_token_edits(model) else "")
-        return no_reading_reason(self._workspace.document, self._workspace.input_error)
+        return no_forward_pass_reason(self._workspace.document, self._workspace.input_error)
 
     @property
     def _shown_head(self) -> LayerAndHead | None:
         """The head of the pinned cell or, if no cell is pinned, the first visible head."""
         resolved = self._workspace.screen.resolved
-        if resolved is None or self._current_reading is None or not resolved.heads:
+        if resolved is None or self._current_forward_pass is None or not resolved.heads:
             return None
         return resolved.layer_number, resolved.target_heads[0]
 
     def _on_workspace_changed(self) -> None:
         """Start a new tree if the text or the model has changed."""
-        reading = self._current_reading
+        reading = self._current_forward_pass
         made_of = reading.made_of if reading and not self._unavailable_message else None
         if made_of != self._tree_source:
             self._tree_source = made_of
@@ -160,25 +160,27 @@ class ModelGenerationController(GenerationController):
         self._notify_if_changed()
         self._run_next_step()
 
-    def _start_tree(self, reading: ModelReading | None) -> None:
+    def _start_tree(self, reading: ModelForwardPass | None) -> None:
         self._remaining, self.picked, self._is_use_requested = 0, None, False
         self.tree, self.node_results = self.tree.restart(()), {}
         text = self._workspace.document.text
         self._problem = SPLIT_CHANGED_NOTICE if reading and text == self._used else ""
         self._set_text(reading)
 
-    def _set_text(self, reading: ModelReading | None) -> None:
+    def _set_text(self, reading: ModelForwardPass | None) -> None:
         """Set the text to continue; without a forward pass, no text can be continued."""
         text, self._is_refused = self._workspace.document.text, False
         before, self.text_generator = self.text_generator, None
         source = self._workspace.document.model
         if reading and source:
             model = cast("OpenedModel | RemoteModel", reading.model)
-            factors = {edit.place: edit.factor for edit in source.edits}  # 0 if the head is ablated
+            factors = {
+                edit.layer_and_head: edit.factor for edit in source.edits
+            }  # 0 if the head is ablated
             self.text_generator = TextGenerator(model, text, factors, source.is_chat)
         if before is not None:
             before.cancel()
-            self._worker.discard([before])  # frees its key/value cache on the worker thread
+            self._worker.clear_on_thread([before])  # frees its key/value cache on the worker thread
 
     def _notify_if_changed(self) -> None:
         """Notify listeners if anything that the pane shows has changed."""
@@ -206,7 +208,7 @@ class ModelGenerationController(GenerationController):
             return
         is_needed = self._is_seen or self._remaining or self.picked is not None
         if tree.at not in self.node_results and is_needed:
-            self._request_reading(text)
+            self._request_forward_pass(text)
         elif self.picked is not None:
             picked, self.picked = self.picked, None
             self._submit_step(text, partial(text.pick_token, tree, picked, self.sampling))
@@ -216,16 +218,16 @@ class ModelGenerationController(GenerationController):
         elif self._remaining:
             self._submit_step(text, partial(text.sample_token, tree, self.sampling))
         elif self._is_seen and self.node_results[tree.at].bars.sampling != self.sampling:
-            self._request_reading(text)
+            self._request_forward_pass(text)
 
-    def _request_reading(self, text: TextGenerator) -> None:
+    def _request_forward_pass(self, text: TextGenerator) -> None:
         if not self._is_refused:  # otherwise, it would be rejected again
-            self._submit_step(text, partial(text.read_current_node, self.tree, self.sampling))
+            self._submit_step(text, partial(text.run_current_node, self.tree, self.sampling))
 
     def _submit_step(
         self, text: TextGenerator, step: Callable[[], GenerationStepResult | BranchText]
     ) -> None:
-        self._worker.ask(partial(text.run_step, step))
+        self._worker.submit(partial(text.run_step, step))
 
     def _handle_answer(
         self, answer: GenerationStepResult | BranchText | RejectedStep | FailedStep
@@ -239,16 +241,16 @@ class ModelGenerationController(GenerationController):
         elif isinstance(answer, RejectedStep):
             self._stop_with_problem(answer.sentence)
         elif isinstance(answer, BranchText):
-            self._use_branch(answer)
+            self._use_branch_as_text(answer)
         else:
-            self._apply_continuation(answer)
+            self._apply_step_result(answer)
         self._run_next_step()
 
-    def _stop_without_thread(self, refused: InputError) -> None:
+    def _handle_thread_failure(self, refused: InputError) -> None:
         """Stop because the system could not start a thread."""
         self._stop_with_problem(refused.sentence)
 
-    def _apply_continuation(self, answer: GenerationStepResult) -> None:
+    def _apply_step_result(self, answer: GenerationStepResult) -> None:
         """Apply the result of a step unless the user has moved in the tree in the meantime."""
         is_same = answer.before is self.tree or not self.tree.prompt
         if is_same:
@@ -258,10 +260,10 @@ class ModelGenerationController(GenerationController):
             self.node_results[self.tree.at] = answer.result
             if answer.result.is_end:
                 self._remaining = 0
-            self._check_memory()
+            self._check_row_memory()
         self._notify_listeners()
 
-    def _check_memory(self) -> None:
+    def _check_row_memory(self) -> None:
         size = sum(each.row_bytes for each in self.node_results.values())
         if size > MAX_ROW_BYTES:
             self._remaining = 0
@@ -274,10 +276,10 @@ class ModelGenerationController(GenerationController):
 
     # ------------------------------------------------------------------ intents
 
-    def sample(self) -> None:
+    def sample_token(self) -> None:
         self._sample_tokens(1)
 
-    def run(self, is_on: bool) -> None:
+    def set_running(self, is_on: bool) -> None:
         """Start generating `steps` tokens, or stop."""
         self._sample_tokens(self.steps if is_on else 0)
 
@@ -285,33 +287,33 @@ class ModelGenerationController(GenerationController):
         reading = self.node_results.get(self.tree.at)
         is_ended = reading is not None and reading.is_end
         self._remaining = 0 if is_ended or self.text_generator is None else count
-        self._restart_steps()
+        self._resume_steps()
 
-    def pick(self, token: int) -> None:
+    def pick_token(self, token: int) -> None:
         self._remaining, self.picked = 0, token
-        self._restart_steps()
+        self._resume_steps()
 
     def go_to_step(self, step: int) -> None:
         """Go to the token with the given number on the branch; 0 is the end of the given text."""
         line = (ROOT_NODE, *self.tree.path, *self.tree.following_nodes)
-        self._go_to(self.tree.go_to_node(line[min(step, len(line) - 1)]))
+        self._show_tree(self.tree.go_to_node(line[min(step, len(line) - 1)]))
 
-    def _go_to(self, tree: GenerationTree) -> None:
+    def _show_tree(self, tree: GenerationTree) -> None:
         self._remaining, self.picked = 0, None
         self.tree = tree
-        self._restart_steps()
+        self._resume_steps()
 
-    def _restart_steps(self) -> None:
+    def _resume_steps(self) -> None:
         """Clear the error message and start the next pending step."""
         self._problem, self._is_refused = "", False
         self._notify_listeners()
         self._run_next_step()
 
-    def start_again(self) -> None:
+    def discard_generated_tokens(self) -> None:
         """Discard all generated tokens."""
         readings = self.node_results
         self.node_results = {ROOT_NODE: readings.pop(ROOT_NODE)} if ROOT_NODE in readings else {}
-        self._go_to(self.tree.restart(self.tree.prompt))
+        self._show_tree(self.tree.restart(self.tree.prompt))
 
     def set_sampling(self, sampling: SamplingSettings) -> None:
         self._is_refused = False  # retry the current node
@@ -323,24 +325,26 @@ class ModelGenerationController(GenerationController):
         self.steps = steps
         self._notify_listeners()
 
-    def toggle_chat(self) -> None:
+    def toggle_chat_template(self) -> None:
         """Switch between the chat template and the plain text."""
         model = self._workspace.document.model
         if model:
-            self._workspace.set("model", replace(model, is_chat=not model.is_chat))
+            self._workspace.change_setting("model", replace(model, is_chat=not model.is_chat))
 
-    def use_as_text(self) -> None:
+    def use_as_document_text(self) -> None:
         """Use the text up to the current token as the document's text."""
         self._remaining, self._is_use_requested = 0, self.panel.can_use_as_text
         self._run_next_step()
 
-    def _use_branch(self, branch: BranchText) -> None:
+    def _use_branch_as_text(self, branch: BranchText) -> None:
         document = self._workspace.document
-        if document.model and self._current_reading is not None:  # otherwise edited in the meantime
+        if (
+            document.model and self._current_forward_pass is not None
+        ):  # otherwise edited in the meantime
             self._used = "" if branch.is_split_alike else branch.text
             model = replace(document.model, is_chat=False)  # the text already contains the template
-            used = document.set("text", branch.text).set("model", model)
-            self._workspace.show_document(used, self._workspace.wanted)
+            used = document.with_setting("text", branch.text).with_setting("model", model)
+            self._workspace.show_document(used, self._workspace.requested_view)
 
 
 def _has_token_edits(model: ModelSource) -> bool:

@@ -23,8 +23,8 @@ def connect(pane: ModelGenerationPane, to: FeatureControllers) -> None:
     controller.connect_panes(pane.next, generation)
     pane.stepsChosen.connect(controller.set_steps)
     pane.stepChosen.connect(controller.go_to_step)
-    pane.useRequested.connect(controller.use_as_text)
-    pane.restartRequested.connect(controller.start_again)
+    pane.useRequested.connect(controller.use_as_document_text)
+    pane.restartRequested.connect(controller.discard_generated_tokens)
     to.set_command_tooltips(
         {
             generation.run_button: "model_generation.toggle",

@@ -9,14 +9,18 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from visualizer.attention.token_labels import label_split_characters
-from visualizer.format import format_count, format_share, format_size, shorten
+from visualizer.format import format_count, format_percentage, format_size, shorten
 from visualizer.generation.generated_tokens_presenter import (
     GenerationPanel,
     present_generation,
 )
 from visualizer.generation.generation_tree import ROOT_NODE, GenerationTree
-from visualizer.generation.token_choice_presenter import TokenChoicePanel
-from visualizer.heatmap.colour_range import AutomaticRange, find_range, sample_cells
+from visualizer.generation.token_choice_presenter import NextTokenChoicePanel
+from visualizer.heatmap.colour_range import (
+    AutomaticColourRange,
+    find_range_of_samples,
+    sample_cells,
+)
 from visualizer.language.sampling import SamplingSettings
 from visualizer.language.tokenizers import visible_token
 from visualizer.session.model_panes import RUNNING_MESSAGE
@@ -24,7 +28,7 @@ from visualizer.session.model_panes import RUNNING_MESSAGE
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from visualizer.features.model_generation.text_generator import NodeResult
+    from visualizer.features.model_generation.text_generator import GenerationNodeResult
     from visualizer.models.model_source import LayerAndHead
 
 MODEL_REQUIRED = "Open a model (File > Open a model…) to generate text."
@@ -70,16 +74,20 @@ class HeadWeightRows(Struct, frozen=True, eq=False):
         return f"Layer {layer + 1}, head {head + 1}: weights from 0 to {self.colour_range}"
 
     @property
-    def colour_range(self) -> AutomaticRange:
+    def colour_range(self) -> AutomaticColourRange:
         """Colour range of these rows."""
-        return find_range([sample_cells(self.weights, ~np.isnan(self.weights))], is_share=True)
+        return find_range_of_samples(
+            [sample_cells(self.weights, ~np.isnan(self.weights))], is_share=True
+        )
 
     @property
     def last_token_sentence(self) -> str:
         """Sentence that names the keys to which the last token attends most."""
         row = np.nan_to_num(self.weights[-1])
         most = np.argsort(-row, kind="stable")[:MAX_NAMED_KEYS].tolist()
-        said = [f"“{self.labels[key]}” {format_share(float(row[key]))}" for key in most if row[key]]
+        said = [
+            f"“{self.labels[key]}” {format_percentage(float(row[key]))}" for key in most if row[key]
+        ]
         return f"“{self.labels[-1]}” attends to {', '.join(said)}."
 
     def describe_cell_at(self, row: int, key: int) -> str:
@@ -88,7 +96,7 @@ class HeadWeightRows(Struct, frozen=True, eq=False):
         if np.isnan(weight):
             return ""
         query = self.labels[self.first + row]
-        return f"“{query}” attends to “{self.labels[key]}” with {format_share(weight)}"
+        return f"“{query}” attends to “{self.labels[key]}” with {format_percentage(weight)}"
 
 
 class ModelGenerationPanel(Struct, frozen=True, eq=False):
@@ -109,7 +117,7 @@ class ModelGenerationPanel(Struct, frozen=True, eq=False):
     message: str = MODEL_REQUIRED
     problem: str = ""
     generation: GenerationPanel = field(default_factory=GenerationPanel)
-    bars: TokenChoicePanel = field(default_factory=TokenChoicePanel)
+    bars: NextTokenChoicePanel = field(default_factory=NextTokenChoicePanel)
     rows: HeadWeightRows | None = None
     step: int = 0
     last_step: int = 0
@@ -145,7 +153,7 @@ class GenerationState(Struct, frozen=True, eq=False):
     message: str = MODEL_REQUIRED
     problem: str = ""
     tree: GenerationTree = field(default_factory=GenerationTree)
-    node_results: Mapping[int, NodeResult] = {}
+    node_results: Mapping[int, GenerationNodeResult] = {}
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
     steps: int = DEFAULT_STEPS
     is_running: bool = False
@@ -160,21 +168,21 @@ def present_model_generation(state: GenerationState) -> ModelGenerationPanel:
     reading = readings.get(tree.at)
     is_ended = bool(reading and reading.is_end)
     shown = present_generation(tree, state.is_running, is_readable=not is_ended)
-    bars = reading.bars if reading else TokenChoicePanel(sampling=state.sampling)
+    bars = reading.bars if reading else NextTokenChoicePanel(sampling=state.sampling)
     taken = tree.nodes[tree.following_nodes[0]].token if tree.following_nodes else None
     return ModelGenerationPanel(
         "",
         state.problem,
-        replace(shown, status=_add_cache_status(shown.status, reading)),
+        replace(shown, status=_describe_cache(shown.status, reading)),
         replace(bars, sampling=state.sampling, next_on_branch=taken),
-        _join_rows(state),
+        _join_head_rows(state),
         len(tree.path),
         len(tree.path) + len(tree.following_nodes),
         state.steps,
     )
 
 
-def _add_cache_status(added: str, reading: NodeResult | None) -> str:
+def _describe_cache(added: str, reading: GenerationNodeResult | None) -> str:
     if reading is None:
         return f"{added}. {RUNNING_MESSAGE}"
     size = format_size(reading.cache_bytes)
@@ -182,7 +190,7 @@ def _add_cache_status(added: str, reading: NodeResult | None) -> str:
     return f"{added}. {cache}" + (f" {TEXT_ENDED_MESSAGE}" if reading.is_end else "")
 
 
-def _join_rows(state: GenerationState) -> HeadWeightRows | None:
+def _join_head_rows(state: GenerationState) -> HeadWeightRows | None:
     """Return the joined rows of the head, or None unless all of them are available."""
     nodes = (ROOT_NODE, *state.tree.path)
     if state.head is None or not all(node in state.node_results for node in nodes):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from msgspec import Struct
 
 from visualizer.errors import InputError, convert_memory_error
-from visualizer.generation.token_choice_presenter import TokenChoicePanel, present_next_tokens
+from visualizer.generation.token_choice_presenter import NextTokenChoicePanel, present_next_tokens
 from visualizer.language.sampling import sampling_probabilities
 from visualizer.progress import CancelledError, cancel_when
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Step = TypeVar("Step")
 
 
-class NodeResult(Struct, frozen=True, eq=False):
+class GenerationNodeResult(Struct, frozen=True, eq=False):
     """Result of the forward pass at a node of the generation tree.
 
     Parameters
@@ -36,7 +36,7 @@ class NodeResult(Struct, frozen=True, eq=False):
     rows : mapping
         Attention weights [head, query, key] by layer number in the model. At the root, the queries
         are all tokens of the given text; at any other node, the node's token is the only query.
-    bars : TokenChoicePanel
+    bars : NextTokenChoicePanel
         Probabilities of the next token.
     tokens, cache_bytes : int
         Number of tokens in the key/value cache, and its size in bytes.
@@ -45,7 +45,7 @@ class NodeResult(Struct, frozen=True, eq=False):
     """
 
     rows: Mapping[int, np.ndarray]
-    bars: TokenChoicePanel
+    bars: NextTokenChoicePanel
     tokens: int
     cache_bytes: int
     is_end: bool = False
@@ -70,7 +70,7 @@ class GenerationStepResult(Struct, frozen=True, eq=False):
     source: TextGenerator
     before: GenerationTree
     tree: GenerationTree
-    result: NodeResult
+    result: GenerationNodeResult
 
 
 class BranchText(Struct, frozen=True, eq=False):
@@ -104,7 +104,7 @@ class FailedStep(Struct, frozen=True, eq=False):
 class TextGenerator:
     """A text that is being continued, with its model and key/value cache; not thread-safe.
 
-    The parameters are those of `create_token_reader`.
+    The parameters are those of `create_next_token_predictor`.
     """
 
     def __init__(
@@ -125,12 +125,14 @@ class TextGenerator:
     @cached_property
     def _incremental_decoder(self) -> NextTokenPredictor | RemoteNextTokenPredictor:
         from visualizer.attention.run import reserve_gui_core
-        from visualizer.models.text_reading import create_token_reader
+        from visualizer.models.model_text_runs import create_next_token_predictor
 
         reserve_gui_core()
-        return create_token_reader(self.model, self._text, self._factors, is_chat=self._is_chat)
+        return create_next_token_predictor(
+            self.model, self._text, self._factors, is_chat=self._is_chat
+        )
 
-    def read_current_node(
+    def run_current_node(
         self, tree: GenerationTree, sampling: SamplingSettings
     ) -> GenerationStepResult:
         """Run the model on the text up to the current node.
@@ -138,12 +140,13 @@ class TextGenerator:
         Raises
         ------
         InputError
-            As in `NextTokenPredictor.read`, or if `create_token_reader` rejects the model.
+            As in `NextTokenPredictor.predict`, or if `create_next_token_predictor` rejects the
+            model.
         """
         reader = self._incremental_decoder
         if not tree.prompt:
             tree = tree.restart(reader.words)
-        return self._read_node(tree, tree, sampling)
+        return self._run_node(tree, tree, sampling)
 
     def sample_token(
         self, before: GenerationTree, sampling: SamplingSettings
@@ -151,10 +154,12 @@ class TextGenerator:
         """Sample a token after the current node and run the model on this token."""
         reader = self._incremental_decoder
         reader.check_memory(len(before.path) + 1)
-        logits = reader.read(_token_ids(before)).logits
+        logits = reader.predict(_token_ids(before)).logits
         drawable = sampling_probabilities(logits, sampling)
-        tree = before.append_sampled(drawable, reader.vocabulary, sampling_probabilities(logits))
-        return self._read_node(before, tree, sampling)
+        tree = before.append_sampled_token(
+            drawable, reader.vocabulary, sampling_probabilities(logits)
+        )
+        return self._run_node(before, tree, sampling)
 
     def pick_token(
         self, before: GenerationTree, token: int, sampling: SamplingSettings
@@ -162,9 +167,9 @@ class TextGenerator:
         """Append the token with the given id, or go to its branch, and run the model on it."""
         reader = self._incremental_decoder
         reader.check_memory(len(before.path) + 1)
-        share = float(sampling_probabilities(reader.read(_token_ids(before)).logits)[token])
-        tree = before.pick(token, reader.vocabulary[token], share)
-        return self._read_node(before, tree, sampling)
+        share = float(sampling_probabilities(reader.predict(_token_ids(before)).logits)[token])
+        tree = before.append_picked_token(token, reader.vocabulary[token], share)
+        return self._run_node(before, tree, sampling)
 
     def read_branch_text(self, tree: GenerationTree) -> BranchText:
         """Return the text up to the current node."""
@@ -183,13 +188,13 @@ class TextGenerator:
                 return RejectedStep(self, described.sentence)
             return FailedStep(self, error)
 
-    def _read_node(
+    def _run_node(
         self, before: GenerationTree, tree: GenerationTree, sampling: SamplingSettings
     ) -> GenerationStepResult:
         numbers = _token_ids(tree)
-        read: NextTokenPrediction = self._incremental_decoder.read(numbers)
+        read: NextTokenPrediction = self._incremental_decoder.predict(numbers)
         vocabulary = self._incremental_decoder.vocabulary
-        reading = NodeResult(
+        reading = GenerationNodeResult(
             read.rows,
             present_next_tokens(tree.tokens, read.logits[None], vocabulary, sampling),
             read.tokens,

@@ -11,13 +11,13 @@ from PySide6.QtWidgets import QPushButton, QScrollArea, QSizePolicy, QSlider, QS
 
 from visualizer.features.model_generation.presenter import MAX_STEPS, ModelGenerationPanel
 from visualizer.generation.generated_tokens_widget import GenerationPane
-from visualizer.generation.token_choice_widget import TokenChoicePane
-from visualizer.heatmap.colour_mapping import FORBIDDEN, MAX_COLOUR_INDEX, colour_image
+from visualizer.generation.token_choice_widget import NextTokenChoicePane
+from visualizer.heatmap.colour_mapping import FORBIDDEN, MAX_COLOUR_INDEX, create_colour_image
 from visualizer.session.view_options import DEFAULT_MAP
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel, plain_tooltip, show_tooltip
+from visualizer.widgets.labels import PlainTextLabel, plain_tooltip, show_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.setting_controls import set_number
 from visualizer.widgets.theme import LIGHT, Theme
@@ -35,7 +35,7 @@ MAX_HEIGHT_PX = 160
 """Maximum height of the heatmap, in pixels at the default text size."""
 
 
-class HeadRowsView(QWidget):
+class HeadWeightRowsView(QWidget):
     """Heatmap of weights; a dashed line separates the given text from generated tokens."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
@@ -59,7 +59,7 @@ class HeadRowsView(QWidget):
             shares = np.where(is_blank, 0, rows.weights) / rows.colour_range.end
             sizes = (shares * MAX_COLOUR_INDEX + 0.5).clip(0, MAX_COLOUR_INDEX)
             colours = np.where(is_blank, FORBIDDEN, sizes).astype(np.uint8)
-            self._image = colour_image(colours, DEFAULT_MAP, theme)
+            self._image = create_colour_image(colours, DEFAULT_MAP, theme)
             set_accessible_value(self, f"{rows.title}. {rows.last_token_sentence}")
         self.updateGeometry()
         self.update()
@@ -147,8 +147,12 @@ class ModelGenerationPane(QScrollArea):
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self._theme: Theme = LIGHT
         self._panel: ModelGenerationPanel | None = None
-        self.message, self.problem, self.head, self.reads = (PlainLabel() for _ in range(4))
-        self.generation, self.next, self.rows = GenerationPane(), TokenChoicePane(), HeadRowsView()
+        self.message, self.problem, self.head, self.reads = (PlainTextLabel() for _ in range(4))
+        self.generation, self.next, self.rows = (
+            GenerationPane(),
+            NextTokenChoicePane(),
+            HeadWeightRowsView(),
+        )
         self.steps, self.step = QSpinBox(), QSlider(Qt.Orientation.Horizontal)
         self.use, self.restart_button = QPushButton(USE_AS_TEXT_LABEL), QPushButton("Start over")
         self.message.setWordWrap(True)
@@ -197,7 +201,7 @@ class ModelGenerationPane(QScrollArea):
 
     def _build_step_row(self) -> QHBoxLayout:
         row = row_layout(None, (12, 0, 12, 0), spacing=6)
-        step, tokens = PlainLabel("Step"), PlainLabel("Tokens")
+        step, tokens = PlainTextLabel("Step"), PlainTextLabel("Tokens")
         step.setBuddy(self.step)
         tokens.setBuddy(self.steps)
         row.addWidget(step)
@@ -213,7 +217,7 @@ class ModelGenerationPane(QScrollArea):
         row.addStretch(1)
         return row
 
-    def _with_margins(self, label: PlainLabel) -> QWidget:
+    def _with_margins(self, label: PlainTextLabel) -> QWidget:
         place = QWidget()
         column_layout(place, (12, 4, 12, 4)).addWidget(label)
         return place
@@ -253,7 +257,7 @@ class ModelGenerationPane(QScrollArea):
         self.head.setText(panel.rows.title if panel.rows else "")
         self.reads.setText(panel.rows.last_token_sentence if panel.rows else "")
 
-    def _set_label_text(self, label: PlainLabel, text: str) -> None:
+    def _set_label_text(self, label: PlainTextLabel, text: str) -> None:
         label.setText(text)
         place = label.parentWidget()
         if place is not None:

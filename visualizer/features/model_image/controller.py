@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.errors import InputError
-from visualizer.models.image_file import IMAGE_SUFFIXES, read_image_file
+from visualizer.models.image_file import IMAGE_SUFFIXES, hash_image_file
 from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.widgets.dialogs import ask_open_path
 
@@ -39,7 +39,7 @@ class ModelImageController(QObject):
         self._worker.failed.connect(self._report_failure)
 
     @property
-    def can_choose(self) -> bool:
+    def can_choose_image(self) -> bool:
         """Whether the document's model takes an image as input."""
         return self._workspace.document.takes_image
 
@@ -48,9 +48,9 @@ class ModelImageController(QObject):
         """Whether an image file is being read."""
         return self._worker.is_working
 
-    def choose(self) -> None:
+    def choose_image(self) -> None:
         """Ask the user for an image file."""
-        if self.can_choose:
+        if self.can_choose_image:
             model = self._workspace.document.model
             known = model.image.path if model and model.image else ""
             folder = Path(known).parent if known else Path.home()
@@ -61,18 +61,18 @@ class ModelImageController(QObject):
     def use_image(self, path: Path | None) -> None:
         """Use an image file as the model's input; ask for a file if `path` is None."""
         if path is None:
-            self.choose()
-        elif self.can_choose:
+            self.choose_image()
+        elif self.can_choose_image:
             self.messageReported.emit("Opening…")
-            self._worker.ask(partial(read_image_file, path))
+            self._worker.submit(partial(hash_image_file, path))
 
     def close(self) -> None:
         """Stop the worker."""
         self._worker.abandon()
 
     def _set_image(self, image: ImageFile) -> None:
-        if self.can_choose:  # false if another model has been opened in the meantime
-            self._workspace.set("image", image)
+        if self.can_choose_image:  # false if another model has been opened in the meantime
+            self._workspace.change_setting("image", image)
             self.messageReported.emit(f"Opened {image.path}")
 
     def _report_failure(self, error: Exception) -> None:

@@ -32,7 +32,7 @@ class HeadEditController(QObject):
         model = self._workspace.document.model
         return model.edits_by_head if model else {}
 
-    def toggle_shown_head(self) -> None:
+    def toggle_shown_head_ablation(self) -> None:
         """Ablate the head if only one is shown, or remove its edit."""
         head = self._workspace.screen.panel(NEXT_TOKEN_PANEL).head
         if head is not None:
@@ -49,7 +49,7 @@ class HeadEditController(QObject):
         """Ablate several heads; heads that are already edited keep their edit."""
         self._set_edits({**{place: HeadEdit(*place) for place in heads}, **self._current_edits})
 
-    def set_kind(self, kind: str) -> None:
+    def set_edit_kind(self, kind: str) -> None:
         """Set the kind of edit of the shown heads; an empty `kind` removes the edit."""
         heads = self._workspace.screen.panel(NEXT_TOKEN_PANEL).heads
         head_edits = self._current_edits
@@ -63,21 +63,21 @@ class HeadEditController(QObject):
                 head_edits[place] = HeadEdit(*place, HeadEditKind(kind), factor, text)
         self._set_edits(head_edits)
 
-    def set_factor(self, factor: float) -> None:
+    def set_scale_factor(self, factor: float) -> None:
         """Set the factor of the shown heads that are scaled."""
-        self._edit_shown(HeadEditKind.SCALED, lambda edit: replace(edit, factor=factor))
+        self._edit_shown_heads(HeadEditKind.SCALED, lambda edit: replace(edit, factor=factor))
 
-    def set_source(self, text: str) -> None:
+    def set_source_text(self, text: str) -> None:
         """Set the source text of the shown heads that are patched; typing is one undo step."""
-        self._edit_shown(HeadEditKind.PATCHED, lambda edit: replace(edit, text=text))
+        self._edit_shown_heads(HeadEditKind.PATCHED, lambda edit: replace(edit, text=text))
 
-    def restore_all(self) -> None:
+    def remove_all_edits(self) -> None:
         """Remove all head edits and restore all cut edges."""
         model = self._workspace.document.model
         if model:
-            self._workspace.set("model", replace(model, edits=(), cuts=()))
+            self._workspace.change_setting("model", replace(model, edits=(), cuts=()))
 
-    def _edit_shown(self, kind: HeadEditKind, change: Callable[[HeadEdit], HeadEdit]) -> None:
+    def _edit_shown_heads(self, kind: HeadEditKind, change: Callable[[HeadEdit], HeadEdit]) -> None:
         head_edits = self._current_edits
         for place in self._workspace.screen.panel(NEXT_TOKEN_PANEL).heads:
             if place in head_edits and head_edits[place].kind is kind:
@@ -90,6 +90,6 @@ class HeadEditController(QObject):
         model = self._workspace.document.model
         if model:
             edits = tuple(edited[place] for place in sorted(edited))
-            self._workspace.set(
+            self._workspace.change_setting(
                 "model", replace(model, edits=edits), is_continued_edit=is_continued_edit
             )

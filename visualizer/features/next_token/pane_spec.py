@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 def connect(pane: NextTokenPane, to: FeatureControllers) -> None:
     """Connect the controls that edit the shown heads."""
-    pane.kindChosen.connect(to.head_edit_controller.set_kind)
-    pane.factorTyped.connect(to.head_edit_controller.set_factor)
-    pane.sourceTyped.connect(to.head_edit_controller.set_source)
-    pane.settled.connect(to.workspace.history.seal)
-    pane.restoreAllRequested.connect(to.head_edit_controller.restore_all)
+    pane.kindChosen.connect(to.head_edit_controller.set_edit_kind)
+    pane.factorTyped.connect(to.head_edit_controller.set_scale_factor)
+    pane.sourceTyped.connect(to.head_edit_controller.set_source_text)
+    pane.settled.connect(to.workspace.history.end_merged_edit)
+    pane.restoreAllRequested.connect(to.head_edit_controller.remove_all_edits)
     to.set_command_tooltips({pane.restore_all_button: "head_edit.restore_all"})
 
 

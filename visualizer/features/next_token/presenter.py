@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from visualizer.format import format_share, shorten
+from visualizer.format import format_percentage, shorten
 from visualizer.generation.token_choice_presenter import describe_next_tokens
 from visualizer.language.tokenizers import visible_token
 from visualizer.models.model_source import (
@@ -15,14 +15,14 @@ from visualizer.models.model_source import (
     describe_edits,
     describe_heads,
 )
-from visualizer.session.model_panes import no_reading_reason
+from visualizer.session.model_panes import no_forward_pass_reason
 from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.screen import PanelId
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from visualizer.attention.model_reading import NextToken
+    from visualizer.attention.model_forward_pass import NextTokenCandidate
     from visualizer.errors import InputError
     from visualizer.models.model_source import LayerAndHead, ModelSource
     from visualizer.session.resolved_view import ResolvedView
@@ -49,7 +49,7 @@ class NextTokenPanel(Struct, frozen=True):
 
     Parameters
     ----------
-    rows : tuple of NextToken
+    rows : tuple of NextTokenCandidate
         The most likely tokens, sorted by probability with the current edits.
     message : str
         Why the rows are not available; otherwise empty.
@@ -65,7 +65,7 @@ class NextTokenPanel(Struct, frozen=True):
         The edit of the first of these heads.
     is_mixed : bool
         Whether these heads have different edits.
-    largest_changes : tuple of NextToken
+    largest_changes : tuple of NextTokenCandidate
         The tokens with the largest changes in probability due to the edits.
     problem : str
         Why the edits cannot be applied, as a sentence.
@@ -75,7 +75,7 @@ class NextTokenPanel(Struct, frozen=True):
         Whether the input is an image; heads then cannot be patched from another text.
     """
 
-    rows: tuple[NextToken, ...] = ()
+    rows: tuple[NextTokenCandidate, ...] = ()
     message: str = MODEL_REQUIRED
     edits: Mapping[LayerAndHead, str] = {}
     cuts: tuple[str, ...] = ()
@@ -83,7 +83,7 @@ class NextTokenPanel(Struct, frozen=True):
     heads: tuple[LayerAndHead, ...] = ()
     edit: HeadEdit | None = None
     is_mixed: bool = False
-    largest_changes: tuple[NextToken, ...] = ()
+    largest_changes: tuple[NextTokenCandidate, ...] = ()
     problem: str = ""
     hint: str = ""
     takes_image: bool = False
@@ -99,7 +99,7 @@ class NextTokenPanel(Struct, frozen=True):
         return self.edit is not None and self.head is not None
 
     @property
-    def has_changes(self) -> bool:
+    def has_edits(self) -> bool:
         """Whether there are head edits or cut edges."""
         return bool(self.edits or self.cuts)
 
@@ -124,8 +124,8 @@ class NextTokenPanel(Struct, frozen=True):
     def changes_description(self) -> str:
         """Description of the largest changes in probability."""
         sentences = [
-            f"“{row.token}” {format_share(row.probability_of_all_heads)} → "
-            f"{format_share(row.probability)}"
+            f"“{row.token}” {format_percentage(row.probability_of_all_heads)} → "
+            f"{format_percentage(row.probability)}"
             for row in self.largest_changes
         ]
         return f"Largest changes: {', '.join(sentences)}." if sentences else ""
@@ -150,10 +150,10 @@ def present_next_token(resolved: ResolvedView, refused: InputError | None = None
     reading, model = resolved.run.reading, resolved.document.model
     if model is None:
         return NextTokenPanel()
-    cuts = _describe_cuts(model, resolved.run.texts[0])
+    cuts = _describe_cut_edges(model, resolved.run.texts[0])
     if reading is None:
-        message = no_reading_reason(resolved.document, refused)
-        return NextTokenPanel(message=message, edits=model.edit_descriptions, cuts=cuts)
+        message = no_forward_pass_reason(resolved.document, refused)
+        return NextTokenPanel(message=message, edits=model.edit_descriptions_by_head, cuts=cuts)
     rows = sorted(reading.next_tokens, key=lambda row: -row.probability)
     editable = resolved.target_heads if reading.are_heads_switchable else ()
     heads = tuple((resolved.layer_number, head) for head in editable)
@@ -162,7 +162,7 @@ def present_next_token(resolved: ResolvedView, refused: InputError | None = None
     return NextTokenPanel(
         tuple(rows),
         reading.no_next_token,
-        model.edit_descriptions,
+        model.edit_descriptions_by_head,
         cuts,
         reading.is_edited,
         heads,
@@ -175,7 +175,7 @@ def present_next_token(resolved: ResolvedView, refused: InputError | None = None
     )
 
 
-def _describe_cuts(model: ModelSource, tokens: tuple[str, ...]) -> tuple[str, ...]:
+def _describe_cut_edges(model: ModelSource, tokens: tuple[str, ...]) -> tuple[str, ...]:
     """Describe the cut edges, one sentence per head and query."""
     sentences = []
     for cut in model.cuts:
@@ -183,7 +183,7 @@ def _describe_cuts(model: ModelSource, tokens: tuple[str, ...]) -> tuple[str, ..
         for query, key in cut.cells:
             if max(query, key) < len(tokens):
                 keys.setdefault(query, []).append(key)
-        where = describe_heads((cut.place,))
+        where = describe_heads((cut.layer_and_head,))
         sentences += [
             f"Cut in {where}: {_quote_token(tokens, query)} no longer attends to "
             f"{_quote_tokens(tokens, found)}."

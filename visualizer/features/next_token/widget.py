@@ -16,13 +16,13 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.features.next_token.presenter import NEXT_TOKEN_PANEL, NextTokenPanel
-from visualizer.generation.token_bars_widget import TokenBars
+from visualizer.generation.token_bars_widget import NextTokenProbabilityBars
 from visualizer.models.model_source import MAX_HEAD_SCALE, MAX_SOURCE_LENGTH, HeadEditKind
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel, plain_tooltip
+from visualizer.widgets.labels import PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout
-from visualizer.widgets.setting_controls import combo_box
+from visualizer.widgets.setting_controls import create_combo_box
 
 if TYPE_CHECKING:
     from visualizer.session.screen import Screen
@@ -60,13 +60,13 @@ class NextTokenPane(QScrollArea):
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # its child widgets take the focus
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
-        self.message, self.heads, self.problem = (PlainLabel() for _ in range(3))
-        self.key, self.edits, self.changes, self.hint = (PlainLabel() for _ in range(4))
-        self.bars = TokenBars()
-        self.kind = combo_box("Edit of the shown heads", EDIT_CHOICES)
-        self.kind.activated.connect(self._choose_kind)
+        self.message, self.heads, self.problem = (PlainTextLabel() for _ in range(3))
+        self.key, self.edits, self.changes, self.hint = (PlainTextLabel() for _ in range(4))
+        self.bars = NextTokenProbabilityBars()
+        self.kind = create_combo_box("Edit of the shown heads", EDIT_CHOICES)
+        self.kind.activated.connect(self._emit_kind_chosen)
         self.kind.setMinimumContentsLength(12)  # lets the combo box shrink to the width of the pane
-        self.factor, self.source = self._factor_box(), self._source_field()
+        self.factor, self.source = self._create_factor_box(), self._create_source_field()
         self.restore_all_button = QPushButton("Restore all heads")
         self.restore_all_button.setToolTip(
             plain_tooltip("Remove all head edits and restore all cut edges")
@@ -89,7 +89,7 @@ class NextTokenPane(QScrollArea):
         self.setWidget(inner)
         self._shown: tuple[NextTokenPanel, Theme] | None = None
 
-    def _factor_box(self) -> QDoubleSpinBox:
+    def _create_factor_box(self) -> QDoubleSpinBox:
         box = QDoubleSpinBox()
         install_input_filters(box)
         box.setAccessibleName("Scale factor of the shown heads")
@@ -102,7 +102,7 @@ class NextTokenPane(QScrollArea):
         box.editingFinished.connect(self.settled)
         return box
 
-    def _source_field(self) -> QLineEdit:
+    def _create_source_field(self) -> QLineEdit:
         field = QLineEdit()
         install_input_filters(field)
         field.setAccessibleName("Source text with the same number of tokens")
@@ -139,13 +139,13 @@ class NextTokenPane(QScrollArea):
             label.setVisible(bool(words))
         self._show_choice(panel)
         self.bars.show_rows(panel.rows, panel.is_edited, theme)
-        self.restore_all_button.setVisible(panel.has_changes)
+        self.restore_all_button.setVisible(panel.has_edits)
 
     def _show_choice(self, panel: NextTokenPanel) -> None:
         """Show the edit of the shown heads and its field; select no edit if the edits differ."""
         kind, edit = panel.kind, panel.edit
         self.kind.setVisible(bool(panel.heads))
-        self._update_choices(takes_image=panel.takes_image)
+        self._update_kind_choices(takes_image=panel.takes_image)
         index = -1 if panel.is_mixed else self.kind.findData(kind or UNEDITED)
         self.kind.setCurrentIndex(index)
         self.factor.setVisible(kind is HeadEditKind.SCALED)
@@ -156,7 +156,7 @@ class NextTokenPane(QScrollArea):
         if edit and kind is HeadEditKind.PATCHED and self.source.text() != edit.text:
             self.source.setText(edit.text)
 
-    def _update_choices(self, *, takes_image: bool) -> None:
+    def _update_kind_choices(self, *, takes_image: bool) -> None:
         names, at = dict(EDIT_CHOICES), self.kind.findData(HeadEditKind.PATCHED)
         if at >= 0 and takes_image:
             self.kind.removeItem(at)
@@ -165,6 +165,6 @@ class NextTokenPane(QScrollArea):
         mean = IMAGE_MEAN_LABEL if takes_image else names[HeadEditKind.MEAN]
         self.kind.setItemText(self.kind.findData(HeadEditKind.MEAN), mean)
 
-    def _choose_kind(self) -> None:
+    def _emit_kind_chosen(self) -> None:
         self.kindChosen.emit(self.kind.currentData())
         self.focus_value_field()

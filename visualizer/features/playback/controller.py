@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, Qt, QTimer
 
 from visualizer.session.resolved_view import view_timeline
-from visualizer.session.timeline import PLAYBACK_SPEEDS, PlaybackPosition, Playhead, StepSize
+from visualizer.session.timeline import PLAYBACK_SPEEDS, PlaybackPosition, PlaybackState, StepSize
 from visualizer.session.user_prediction import Prediction, PredictionQuestion, clear_marks
-from visualizer.session.zoom_ranges import zoom_to_show
+from visualizer.session.zoom_ranges import pan_to_show
 
 if TYPE_CHECKING:
     from visualizer.features.playback.playback_bar_widget import PlaybackBar
@@ -37,21 +37,21 @@ class PlaybackController(QObject):
         self._shown_ms = 0.0
         """How long the step has been shown, converted to normal playback speed."""
 
-    def follow_bar(self, bar: PlaybackBar) -> None:
+    def connect_bar(self, bar: PlaybackBar) -> None:
         """Connect the playback bar."""
-        bar.grainChosen.connect(self.set_grain)
+        bar.grainChosen.connect(self.set_step_size)
         bar.speedChosen.connect(self.set_speed)
-        bar.questionChosen.connect(self.set_question)
+        bar.questionChosen.connect(self.set_prediction_question)
 
     @property
-    def playhead(self) -> Playhead:
+    def playhead(self) -> PlaybackState:
         """The requested playhead, which may not be shown yet."""
-        return self._workspace.wanted.playhead
+        return self._workspace.requested_view.playhead
 
     @property
     def place(self) -> PlaybackPosition | None:
         """The position on the timeline: the playhead, or the stage that is predicted."""
-        resolved = self._workspace.wanted_resolved
+        resolved = self._workspace.resolved_requested_view
         guess = resolved.prediction if resolved else None
         return PlaybackPosition(guess.stage) if guess else self.playhead.place
 
@@ -59,30 +59,32 @@ class PlaybackController(QObject):
     def timeline(self) -> Timeline | None:
         """The steps of the visible run, or None without a run."""
         run = self._workspace.run
-        return view_timeline(run, self._workspace.wanted) if run else None
+        return view_timeline(run, self._workspace.requested_view) if run else None
 
     def stop(self) -> None:
         self._timer.stop()
 
     # ------------------------------------------------------------------ playing
 
-    def toggle(self) -> None:
+    def toggle_playback(self) -> None:
         """Play or pause; at the end of the run or of a lesson's span, start again."""
         timeline = self.timeline
         if timeline is None:
             return
         if self.playhead.is_playing:
             # Keep the caption, which describes the whole row while a tour moves between rows.
-            place = timeline.nearest(self.playhead.place)
-            place = timeline.described_place(place) if place else None
+            place = timeline.nearest_position(self.playhead.place)
+            place = timeline.described_position(place) if place else None
             self._change_playhead(place=place, is_playing=False)
             return
         span, place = self.playhead.span, self.place
-        if span and min(timeline.position(place), len(timeline) - 1) == timeline.last_step_index(
+        if span and min(timeline.step_index(place), len(timeline) - 1) == timeline.last_step_index(
             span[1]
         ):
             place = span[0]
-        self._go_to(timeline.nearest(place) or timeline.place(0), is_playing=True)
+        self._go_to_position(
+            timeline.nearest_position(place) or timeline.position_of_step(0), is_playing=True
+        )
         self._last_tick, self._shown_ms = perf_counter(), 0.0
         self._timer.start()
 
@@ -99,41 +101,41 @@ class PlaybackController(QObject):
         timeline = self.timeline
         if timeline is None:
             return
-        now = timeline.position(self.playhead.place)
-        first, last = self._played_span(timeline, now)
-        start, end = timeline.start_ms(first), timeline.start_ms(last + 1)
+        now = timeline.step_index(self.playhead.place)
+        first, last = self._playback_step_range(timeline, now)
+        start, end = timeline.step_start_ms(first), timeline.step_start_ms(last + 1)
         self._shown_ms += ms
-        time, is_playing = timeline.start_ms(now) + self._shown_ms, True
+        time, is_playing = timeline.step_start_ms(now) + self._shown_ms, True
         if time >= end and self.playhead.loops:
             time = start + (time - start) % (end - start)
-        position = timeline.position_at(time)
+        position = timeline.step_index_at_time(time)
         if position > last:
             is_playing = False
             position = last if last < len(timeline) - 1 else len(timeline)
         if position == now and is_playing:
             return
-        self._shown_ms = max(0.0, time - timeline.start_ms(position))
-        place = timeline.place(position)
+        self._shown_ms = max(0.0, time - timeline.step_start_ms(position))
+        place = timeline.position_of_step(position)
         playhead = replace(self.playhead, place=place, is_playing=is_playing)
-        self._workspace.change_view(playhead=playhead, zoom=self._zoom_at(place, is_playing))
+        self._workspace.change_view(playhead=playhead, zoom=self._zoom_range_at(place, is_playing))
 
-    def _played_span(self, timeline: Timeline, now: int) -> tuple[int, int]:
+    def _playback_step_range(self, timeline: Timeline, now: int) -> tuple[int, int]:
         """Return the first and the last step to play, in the lesson's span or in the whole run."""
         if self.playhead.span:
             place, stage = self.playhead.span
-            first, last = timeline.position(place), timeline.last_step_index(stage)
+            first, last = timeline.step_index(place), timeline.last_step_index(stage)
             if first <= now <= last:
                 return first, last
         return 0, len(timeline) - 1
 
     # ------------------------------------------------------------------ seeking
 
-    def step(self, steps: int) -> None:
+    def step_by(self, steps: int) -> None:
         """Step forward or back, and pause; a step forward from the end leads to the start."""
         timeline = self.timeline
         if timeline is None:
             return
-        position = timeline.position(self.place)
+        position = timeline.step_index(self.place)
         if position == len(timeline) and steps > 0:
             position = -1
         self.seek(position + steps)
@@ -141,53 +143,57 @@ class PlaybackController(QObject):
     def seek(self, position: int) -> None:
         """Go to a step by its index, and pause."""
         if self.timeline:
-            self._go_to(self.timeline.place(position), is_playing=False)
+            self._go_to_position(self.timeline.position_of_step(position), is_playing=False)
 
     def seek_within_stage(self, stage: str, share: float) -> None:
         """Go to the step at the given fraction of a stage, and pause."""
         if self.timeline:
-            self.seek(self.timeline.position_within(stage, share))
+            self.seek(self.timeline.step_index_within_stage(stage, share))
 
     def seek_stage(self, stage: str) -> None:
         """Go to the first step of a stage; playback continues."""
         if self.timeline:
-            self._go_to(self.timeline.nearest(PlaybackPosition(stage)))
+            self._go_to_position(self.timeline.nearest_position(PlaybackPosition(stage)))
 
-    def skip(self, stages: int) -> None:
+    def skip_stages(self, stages: int) -> None:
         """Go to the start of the next or the previous stage; playback continues."""
         if self.timeline:
-            self._go_to(self.timeline.skip_stages(self.place, stages))
+            self._go_to_position(self.timeline.skip_stages(self.place, stages))
 
     def go_to_start(self) -> None:
         """Go to the first step; playback continues."""
         if self.timeline:
-            self._go_to(self.timeline.place(0))
+            self._go_to_position(self.timeline.position_of_step(0))
 
     def go_to_end(self) -> None:
         """Go to the end, at which all stages are computed."""
-        self._go_to(None, is_playing=False)
+        self._go_to_position(None, is_playing=False)
 
-    def _go_to(self, place: PlaybackPosition | None, **changes: Any) -> None:
+    def _go_to_position(self, place: PlaybackPosition | None, **changes: Any) -> None:
         """Go to a position and end any prediction in progress."""
         playhead = replace(self.playhead, place=place, **changes)
-        zoom = self._zoom_at(place, playhead.is_playing)
+        zoom = self._zoom_range_at(place, playhead.is_playing)
         self._workspace.change_view(playhead=playhead, guess=None, zoom=zoom)
 
-    def _zoom_at(self, place: PlaybackPosition | None, is_playing: bool) -> ZoomRange | None:
+    def _zoom_range_at(self, place: PlaybackPosition | None, is_playing: bool) -> ZoomRange | None:
         """Return the zoom, panned as little as possible to show the step's row or cell."""
-        run, zoom, grain = self._workspace.run, self._workspace.wanted.zoom, self.playhead.grain
+        run, zoom, grain = (
+            self._workspace.run,
+            self._workspace.requested_view.zoom,
+            self.playhead.grain,
+        )
         timeline = self.timeline
         if run is None or timeline is None or place is None or grain is StepSize.STAGE:
             return zoom
         if is_playing:
-            place = timeline.described_place(place)
+            place = timeline.described_position(place)
         column = place.column if grain is StepSize.CELL else None
         stage = run.trace.stage(place.stage)
-        return zoom_to_show(zoom, run.trace.sides, stage, place.row, column)
+        return pan_to_show(zoom, run.trace.query_key_counts, stage, place.row, column)
 
     # ------------------------------------------------------------------ options
 
-    def set_grain(self, grain: StepSize) -> None:
+    def set_step_size(self, grain: StepSize) -> None:
         """Set the step size, and keep the position."""
         self._change_playhead(grain=StepSize(grain))
 
@@ -208,31 +214,33 @@ class PlaybackController(QObject):
 
     # ------------------------------------------------------------------ predictions
 
-    def predict(self, stage: str = "") -> None:
+    def toggle_prediction(self, stage: str = "") -> None:
         """Start a prediction of a stage (default: the current stage), or end a prediction."""
-        run, wanted = self._workspace.run, self._workspace.wanted
+        run, wanted = self._workspace.run, self._workspace.requested_view
         if run is None:
             return
         guess = None
-        resolved = self._workspace.resolved(wanted)
+        resolved = self._workspace.resolve(wanted)
         if not resolved.prediction:
             place, pinned = resolved.place, wanted.pinned
-            current = place.stage if place else pinned.stage if pinned else run.trace.attention
+            current = (
+                place.stage if place else pinned.stage if pinned else run.trace.attention_stage_name
+            )
             stage = stage or current
-            guess = Prediction(stage if stage in run.trace else run.trace.attention)
+            guess = Prediction(stage if stage in run.trace else run.trace.attention_stage_name)
         playhead = replace(self.playhead, is_playing=False)
         self._workspace.change_view(guess=guess, playhead=playhead)
 
-    def set_question(self, question: PredictionQuestion) -> None:
+    def set_prediction_question(self, question: PredictionQuestion) -> None:
         """Set the question (largest cells or zero cells) and clear the marks."""
-        guess = self._workspace.wanted.guess
+        guess = self._workspace.requested_view.guess
         if guess:
             self._workspace.change_view(
                 guess=clear_marks(replace(guess, question=PredictionQuestion(question)))
             )
 
-    def reveal(self) -> None:
+    def reveal_prediction(self) -> None:
         """Reveal the stage and the verdict on the marks."""
-        guess = self._workspace.wanted.guess
+        guess = self._workspace.requested_view.guess
         if guess:
             self._workspace.change_view(guess=replace(guess, is_revealed=True))

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from visualizer.features.playback.presenter import (
     PLAYBACK_PANEL,
-    PlaybackPanel,
+    PlaybackBarContents,
     equation_to_html,
     format_step_count,
 )
@@ -23,9 +23,9 @@ from visualizer.session.user_prediction import PredictionQuestion
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.icons import DISABLED_OPACITY, icon
-from visualizer.widgets.labels import CaptionLabel, PlainLabel
+from visualizer.widgets.labels import ElidedHtmlLabel, PlainTextLabel
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.setting_controls import combo_box
+from visualizer.widgets.setting_controls import create_combo_box
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
@@ -80,24 +80,26 @@ class PlaybackBar(QWidget):
         super().__init__()
         self.setObjectName("transport")
         self.setAccessibleName("Playback")
-        self.shown: tuple[PlaybackPanel, Theme] | None = None
+        self.shown: tuple[PlaybackBarContents, Theme] | None = None
         self._cell: tuple[str, Equation | None] | None = None
         """Caption and equation of the hovered or pinned cell, or None without such a cell."""
-        self.caption = CaptionLabel("Step description", SENTENCE_PX, SENTENCE_LINES)
-        self.equation = CaptionLabel("Step equation", EQUATION_PX)
-        self.where = PlainLabel()
-        self.grain = combo_box("Steps", GRAIN_LABELS.items())
-        self.speed = combo_box("Speed", [(speed, f"{speed:g}×") for speed in PLAYBACK_SPEEDS])
-        self.question = combo_box("Prediction question", QUESTION_LABELS.items())
-        self.grain.activated.connect(self._choose_grain)
-        self.speed.activated.connect(self._choose_speed)
+        self.caption = ElidedHtmlLabel("Step description", SENTENCE_PX, SENTENCE_LINES)
+        self.equation = ElidedHtmlLabel("Step equation", EQUATION_PX)
+        self.where = PlainTextLabel()
+        self.grain = create_combo_box("Steps", GRAIN_LABELS.items())
+        self.speed = create_combo_box(
+            "Speed", [(speed, f"{speed:g}×") for speed in PLAYBACK_SPEEDS]
+        )
+        self.question = create_combo_box("Prediction question", QUESTION_LABELS.items())
+        self.grain.activated.connect(self._emit_step_size)
+        self.speed.activated.connect(self._emit_speed_chosen)
         for box in (self.grain, self.speed, self.question):
             box.installEventFilter(self)
-        self.question.activated.connect(self._choose_question)
+        self.question.activated.connect(self._emit_question_chosen)
         self.reveal = QToolButton()
         self.reveal.setDefaultAction(actions["playback.reveal"])
         self.reveal.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
-        self.play = PlayButton(actions[PLAY_COMMAND])
+        self.play = PlayPauseButton(actions[PLAY_COMMAND])
         self._row = QWidget()
         self._row.setLayout(self._build_row(actions))
         column = column_layout(self, (12, 0, 12, 0), spacing=0)
@@ -161,7 +163,7 @@ class PlaybackBar(QWidget):
             self.question.setCurrentIndex(self.question.findData(wanted.guess.question))
         self._show_playback(screen.panel(PLAYBACK_PANEL), theme)
 
-    def _show_playback(self, bar: PlaybackPanel, theme: Theme) -> None:
+    def _show_playback(self, bar: PlaybackBarContents, theme: Theme) -> None:
         if self.shown == (bar, theme):
             return
         bar = replace(bar, made_of=None)  # it would keep the run alive
@@ -223,17 +225,17 @@ class PlaybackBar(QWidget):
             return True
         return super().eventFilter(watched, event)
 
-    def _choose_grain(self, index: int) -> None:
+    def _emit_step_size(self, index: int) -> None:
         self.grainChosen.emit(StepSize(self.grain.itemData(index)))
 
-    def _choose_speed(self, index: int) -> None:
+    def _emit_speed_chosen(self, index: int) -> None:
         self.speedChosen.emit(self.speed.itemData(index))
 
-    def _choose_question(self, index: int) -> None:
+    def _emit_question_chosen(self, index: int) -> None:
         self.questionChosen.emit(PredictionQuestion(self.question.itemData(index)))
 
 
-class PlayButton(QToolButton):
+class PlayPauseButton(QToolButton):
     """Round button that plays or pauses, in the text colour."""
 
     def __init__(self, action: QAction) -> None:

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from visualizer.explanations.explain import Equation, describe_step, equation
 from visualizer.explanations.prediction_judge import prediction_instruction
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.colour_range import AutomaticRange
+from visualizer.heatmap.colour_range import AutomaticColourRange
 from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.screen import PanelId
-from visualizer.session.timeline import PlaybackPosition, Playhead, StepSize, Timeline
+from visualizer.session.timeline import PlaybackPosition, PlaybackState, StepSize, Timeline
 from visualizer.session.view_options import ColourLimits
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ CLOSING = "All steps are computed. Point at a number to see its calculation."
 """Caption after the last step."""
 
 
-class PlaybackPanel(Struct, frozen=True):
+class PlaybackBarContents(Struct, frozen=True):
     """The contents of the playback bar.
 
     Parameters
@@ -53,7 +53,7 @@ class PlaybackPanel(Struct, frozen=True):
 
     position: int = 0
     count: int = 0
-    playhead: Playhead = field(default_factory=Playhead)
+    playhead: PlaybackState = field(default_factory=PlaybackState)
     where: str = ""
     caption: str = ""
     equation: Equation | None = None
@@ -64,19 +64,19 @@ class PlaybackPanel(Struct, frozen=True):
     made_of: Hashable = None
 
 
-PLAYBACK_PANEL: PanelId[PlaybackPanel] = PanelId("Playback")
+PLAYBACK_PANEL: PanelId[PlaybackBarContents] = PanelId("Playback")
 
 
 def present_playback(
-    resolved: ResolvedView, previous: PlaybackPanel, contents: BoardContents
-) -> PlaybackPanel:
+    resolved: ResolvedView, previous: PlaybackBarContents, contents: BoardContents
+) -> PlaybackBarContents:
     """Return the contents of the bar, or the same object as before if nothing changed."""
     if previous.made_of == resolved.step_key:
         return previous
     highlights, weights_range = contents.step_highlights, _weights_range(contents.board)
     guess, place, timeline = resolved.prediction, resolved.place, resolved.timeline
-    bar = PlaybackPanel(
-        timeline.position(PlaybackPosition(guess.stage) if guess else place),
+    bar = PlaybackBarContents(
+        timeline.step_index(PlaybackPosition(guess.stage) if guess else place),
         len(timeline),
         resolved.view.playhead,
         weights_range=weights_range,
@@ -95,7 +95,7 @@ def present_playback(
     if place is None or step is None:
         return replace(bar, caption=CLOSING * previous.playhead.is_playing)
     run, leading, head = resolved.run, resolved.leading, resolved.caption_head
-    bar = replace(bar, where=_describe_place(run, timeline, place))
+    bar = replace(bar, where=_describe_position(run, timeline, place))
     return replace(
         bar,
         caption=describe_step(run, leading, step, head),
@@ -107,7 +107,7 @@ def _weights_range(board: Board) -> tuple[str, ...]:
     panel = next((panel for panel in board.heatmaps if panel.is_share), None)
     if panel is None or panel.colour.limits is not ColourLimits.AUTO:
         return ()
-    return panel.title, str(AutomaticRange(panel.colour.high, panel.colour.is_exceeded))
+    return panel.title, str(AutomaticColourRange(panel.colour.high, panel.colour.is_exceeded))
 
 
 def _describe_range_change(before: tuple[str, ...], now: tuple[str, ...]) -> str:
@@ -116,7 +116,7 @@ def _describe_range_change(before: tuple[str, ...], now: tuple[str, ...]) -> str
     return f"The colour scale of {now[0]} now ends at {now[1]}. Before, it ended at {before[1]}."
 
 
-def _describe_place(run: Run, timeline: Timeline, place: PlaybackPosition) -> str:
+def _describe_position(run: Run, timeline: Timeline, place: PlaybackPosition) -> str:
     title = run.trace.stage(place.stage).title
     rows, columns = next(size[1:] for size in timeline.sizes if size[0] == place.stage)
     if timeline.grain is StepSize.STAGE:
@@ -126,7 +126,7 @@ def _describe_place(run: Run, timeline: Timeline, place: PlaybackPosition) -> st
     return row + column * (timeline.grain is StepSize.CELL)
 
 
-def format_step_count(bar: PlaybackPanel) -> str:
+def format_step_count(bar: PlaybackBarContents) -> str:
     """Format the number of the current step and the total."""
     if bar.position >= bar.count:
         return f"{bar.count:,} steps"
@@ -164,8 +164,8 @@ PANEL = PanelSpec(
     lambda resolved, inputs, previous: present_playback(
         resolved, previous, inputs.panel(BOARD_CONTENTS)
     ),
-    PlaybackPanel(),
+    PlaybackBarContents(),
     prefetch=lambda resolved, made, previous: present_playback(
-        resolved, previous, BOARD_CONTENTS.of(made)
+        resolved, previous, BOARD_CONTENTS.look_up_in(made)
     ),
 )

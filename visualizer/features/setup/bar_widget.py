@@ -37,17 +37,22 @@ from visualizer.features.setup.text_edit_widget import (
     InputTextEdit,
 )
 from visualizer.language.tokenizers import TokenizerKind
-from visualizer.session.document import LineSplit
+from visualizer.session.document import LineGrouping
 from visualizer.session.setting_state import describe_custom_values, format_mask
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.fonts import scaled_font, text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import ElidedLabel, PlainLabel, ProblemLabel, plain_tooltip
+from visualizer.widgets.labels import ElidedLabel, ErrorLabel, PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.overflow_row import OverflowRow, RowItem
+from visualizer.widgets.overflow_row import OverflowRow, OverflowRowItem
 from visualizer.widgets.popover import Popover
-from visualizer.widgets.setting_controls import CONTROL_TYPES, SettingControl, SettingRow, combo_box
+from visualizer.widgets.setting_controls import (
+    CONTROL_TYPES,
+    SettingControl,
+    SettingRow,
+    create_combo_box,
+)
 from visualizer.widgets.theme import LIGHT, mix_with_background
 
 if TYPE_CHECKING:
@@ -82,7 +87,7 @@ class MaskMatrixControl(SettingControl):
         text, hint = format_mask(value)
         self.box.setPlaceholderText(hint)
         # The text in the box may differ in spaces.
-        if _bare_rows(text) != _bare_rows(self.box.toPlainText()):
+        if _rows_without_separators(text) != _rows_without_separators(self.box.toPlainText()):
             with QSignalBlocker(self.box):
                 self.box.setPlainText(text)
 
@@ -95,7 +100,7 @@ class CustomValuesControl(SettingControl):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self.words, self.draw = PlainLabel(), QPushButton("Use random values")
+        self.words, self.draw = PlainTextLabel(), QPushButton("Use random values")
         self.words.setWordWrap(True)
         self.draw.clicked.connect(self._draw_random_values)
         self.row.addWidget(self.words, 1)
@@ -108,7 +113,7 @@ class CustomValuesControl(SettingControl):
         self.emit_value(self.setting.choices[0][0])
 
 
-def _bare_rows(text: str) -> list[str]:
+def _rows_without_separators(text: str) -> list[str]:
     lines = text.replace(",", " ").splitlines()
     return [bare for line in lines if (bare := "".join(line.split()))]
 
@@ -120,7 +125,7 @@ SETTING_CONTROLS: dict[SettingKind, type[SettingControl]] = {
 }
 
 # Qt returns an item's StrEnum value as a plain string.
-CHOICE_TYPES = {"tokenizer": TokenizerKind, "lines": LineSplit}
+CHOICE_TYPES = {"tokenizer": TokenizerKind, "lines": LineGrouping}
 CHIP_HEIGHT_PX = 30
 CHIP_PADDING_PX = 8
 CHIP_TEXT_PX = 13
@@ -132,7 +137,7 @@ OVERVIEW_LABEL = "‹ All layers"
 MODEL_CHIP_LETTERS = 24
 
 
-class ChipButton(QToolButton):
+class SettingChipButton(QToolButton):
     """A button with a subdued name, a bold value and an arrow; it can also indicate a problem."""
 
     def __init__(self, name: str) -> None:
@@ -162,19 +167,22 @@ class ChipButton(QToolButton):
         """Add a menu entry that opens the editor if the button does not fit."""
         menu.addAction(self.text()).triggered.connect(self.click)
 
-    def _fonts(self) -> tuple[QFont, QFont]:
+    def _name_and_value_fonts(self) -> tuple[QFont, QFont]:
         weight = QFont.Weight.DemiBold if self._name else QFont.Weight.Normal
         return scaled_font(CHIP_TEXT_PX), scaled_font(CHIP_TEXT_PX, weight)
 
-    def _widths(self) -> tuple[float, float]:
+    def _name_and_value_widths(self) -> tuple[float, float]:
         """Return the widths of the name, including the space after it, and of the value."""
         name = f"{self._name} " if self._name and self._value else self._name
-        plain, bold = map(QFontMetricsF, self._fonts())
+        plain, bold = map(QFontMetricsF, self._name_and_value_fonts())
         return plain.horizontalAdvance(name), bold.horizontalAdvance(self._value)
 
     def sizeHint(self) -> QSize:
         scale = text_scale()
-        wide = sum(self._widths()) + (2 * CHIP_PADDING_PX + ARROW_GAP_PX + ARROW_PX) * scale
+        wide = (
+            sum(self._name_and_value_widths())
+            + (2 * CHIP_PADDING_PX + ARROW_GAP_PX + ARROW_PX) * scale
+        )
         return QSize(round(wide) + 1, round(CHIP_HEIGHT_PX * scale))
 
     def minimumSizeHint(self) -> QSize:
@@ -192,9 +200,9 @@ class ChipButton(QToolButton):
             )
         )
         painter.drawRoundedRect(QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5), 6, 6)
-        name, value = self._widths()
+        name, value = self._name_and_value_widths()
         rest = QRectF(self.rect()).adjusted(CHIP_PADDING_PX * scale, 0, 0, 0)
-        plain, bold = self._fonts()
+        plain, bold = self._name_and_value_fonts()
         middle = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
         quiet = theme.quiet if self._value else theme.ink
         ink = theme.border if not self.isEnabled() else theme.ink
@@ -211,14 +219,14 @@ class ChipButton(QToolButton):
         painter.end()
 
 
-class CapturedNotice(QWidget):
+class CapturedAttentionNotice(QWidget):
     """Notice about captured attention and missing data, with a button to return to a module."""
 
     returnRequested = Signal()
 
     def __init__(self) -> None:
         super().__init__()
-        self.notice = PlainLabel()
+        self.notice = PlainTextLabel()
         self.notice.setWordWrap(True)
         self.notice.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.back = QPushButton("Return to module")
@@ -264,26 +272,28 @@ class SettingsBar(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
         self._theme: Theme | None = None
         self._setup: SetupPanel | None = None
-        self.rows = {one.name: self._create_row(one) for one in SETTINGS if one.has_control}
-        self.chips: dict[str, ChipButton] = {}
+        self.rows = {one.name: self._create_setting_row(one) for one in SETTINGS if one.has_control}
+        self.chips: dict[str, SettingChipButton] = {}
         self.popovers: list[Popover] = []
         row = row_layout(self, (12, 8, 8, 8), spacing=8)
-        row.addLayout(self._build_text(), 1)
-        self.captured = CapturedNotice()
+        row.addLayout(self._build_text_fields(), 1)
+        self.captured = CapturedAttentionNotice()
         self.source_chip = self._create_chip("", self.captured)
         self.source_chip.setObjectName("source")
         items = [
-            RowItem(self._build_part_choice(), is_wanted=False),
-            RowItem(self._build_text_chooser(), is_wanted=False),
-            RowItem(self.source_chip, self.source_chip.add_to_menu, is_wanted=False),
+            OverflowRowItem(self._build_attention_kind_choice(), is_wanted=False),
+            OverflowRowItem(self._build_text_chooser(), is_wanted=False),
+            OverflowRowItem(self.source_chip, self.source_chip.add_to_menu, is_wanted=False),
         ]
-        self.panes_chip = ChipButton("Explain")
+        self.panes_chip = SettingChipButton("Explain")
         self.panes_chip.setToolTip(plain_tooltip("Show or hide the panes on the right"))
         for chip in CHIPS:
-            button = self._create_chip(chip.name or chip.shown[0], self._create_editor(chip))
+            button = self._create_chip(chip.name or chip.shown[0], self._create_chip_editor(chip))
             self.chips[chip.settings[0]] = button
-            items.append(RowItem(button, button.add_to_menu if chip.shown else None, chip.rank))
-        items.append(RowItem(self.panes_chip, is_wanted=False))
+            items.append(
+                OverflowRowItem(button, button.add_to_menu if chip.shown else None, chip.rank)
+            )
+        items.append(OverflowRowItem(self.panes_chip, is_wanted=False))
         self.choices = OverflowRow(CHIP_HEIGHT_PX, "Other settings", (0, 0, 0, 0), spacing=4)
         self.choices.set_items(items)
         self.choices.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
@@ -293,9 +303,9 @@ class SettingsBar(QWidget):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._share_width()
+        self._distribute_width()
 
-    def _share_width(self) -> None:
+    def _distribute_width(self) -> None:
         """Give the text the width of its first line, up to a maximum, and the buttons the rest.
 
         Buttons that do not fit move to the menu at the end of the row.
@@ -310,7 +320,7 @@ class SettingsBar(QWidget):
 
     # ------------------------------------------------------------------ building
 
-    def _build_text(self) -> Any:
+    def _build_text_fields(self) -> Any:
         self.sentence, self.problem = self._create_text_edit("text")
         self.sentence.setMinimumWidth(SENTENCE_WIDTH_PX)
         column = column_layout(spacing=4)
@@ -319,9 +329,9 @@ class SettingsBar(QWidget):
             column.addWidget(widget)
         return column
 
-    def _create_text_edit(self, name: str) -> tuple[InputTextEdit, ProblemLabel]:
+    def _create_text_edit(self, name: str) -> tuple[InputTextEdit, ErrorLabel]:
         """Create the text box for a text setting, and the label for its problems."""
-        edit, problem = InputTextEdit(), ProblemLabel()
+        edit, problem = InputTextEdit(), ErrorLabel()
         edit.textChanged.connect(lambda: self.textTyped.emit(edit.toPlainText(), name))
         edit.textLimitExceeded.connect(lambda *report: self.textTooLong.emit(*report, name))
         edit.leaveRequested.connect(self.leaveRequested)
@@ -331,7 +341,7 @@ class SettingsBar(QWidget):
     def _build_second_text(self) -> QWidget:
         self.second_part = QWidget()
         column = column_layout(self.second_part, (0, 0, 0, 0), spacing=4)
-        self.second_label = PlainLabel()
+        self.second_label = PlainTextLabel()
         self.second_label.setProperty("role", "quiet")
         self.second, self.second_problem = self._create_text_edit("second")
         self.second.setObjectName("second text")
@@ -351,13 +361,13 @@ class SettingsBar(QWidget):
         install_input_filters(self.choose_image)
         row.addWidget(self.choose_image)
         row.addWidget(self.image_name, 1)
-        self.image_problem = ProblemLabel()
+        self.image_problem = ErrorLabel()
         column.addLayout(row)
         column.addWidget(self.image_problem)
         self.image_part.hide()
         return self.image_part
 
-    def _build_part_choice(self) -> QWidget:
+    def _build_attention_kind_choice(self) -> QWidget:
         self.part = QComboBox()
         self.part.setAccessibleName("Kind of attention")
         self.part.setObjectName("part")
@@ -365,7 +375,7 @@ class SettingsBar(QWidget):
             QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon
         )
         self.part.setMinimumContentsLength(16)
-        self.part.activated.connect(self._choose_part)
+        self.part.activated.connect(self._emit_attention_kind)
         return self.part
 
     def _build_text_chooser(self) -> QWidget:
@@ -377,7 +387,7 @@ class SettingsBar(QWidget):
         self.overview_button.setToolTip("Show the heads of all layers (Esc)")
         self.overview_button.clicked.connect(self.overviewRequested)
         row.addWidget(self.overview_button)
-        self.text_number = PlainLabel()
+        self.text_number = PlainTextLabel()
         self.text_steps = {-1: QToolButton(), 1: QToolButton()}
         for step, button in self.text_steps.items():
             button.setAutoRaise(True)
@@ -388,12 +398,12 @@ class SettingsBar(QWidget):
         row.addWidget(self.text_steps[1])
         return self.texts
 
-    def _create_chip(self, name: str, editor: QWidget) -> ChipButton:
-        button = ChipButton(name)
+    def _create_chip(self, name: str, editor: QWidget) -> SettingChipButton:
+        button = SettingChipButton(name)
         self.popovers.append(Popover(button, editor))
         return button
 
-    def _create_editor(self, chip: SettingChip) -> QWidget:
+    def _create_chip_editor(self, chip: SettingChip) -> QWidget:
         """Create a column with the settings of a chip; the last chip also has the text settings."""
         editor = QWidget()
         column = column_layout(editor, (14, 12, 14, 14), spacing=10)
@@ -412,7 +422,7 @@ class SettingsBar(QWidget):
         self.lines = self._create_combo_box(
             "lines",
             "Treat lines as one text or as a batch of texts",
-            ((LineSplit.TOGETHER, "One text"), (LineSplit.APART, "One text per line")),
+            ((LineGrouping.TOGETHER, "One text"), (LineGrouping.APART, "One text per line")),
         )
         choices = row_layout(spacing=8)
         choices.addWidget(self.tokenizer)
@@ -422,12 +432,12 @@ class SettingsBar(QWidget):
     def _create_combo_box(
         self, name: str, help_: str, choices: tuple[tuple[object, str], ...]
     ) -> QComboBox:
-        box = combo_box(help_, choices)
+        box = create_combo_box(help_, choices)
         box.setObjectName(name)
         box.activated.connect(partial(self._emit_choice, box))
         return box
 
-    def _create_row(self, setting: Setting) -> SettingRow:
+    def _create_setting_row(self, setting: Setting) -> SettingRow:
         row = SettingRow(SETTING_CONTROLS[setting.kind](setting))
         row.control.chosen.connect(self.settingChosen)
         row.control.settled.connect(self.settled)
@@ -442,13 +452,13 @@ class SettingsBar(QWidget):
         if setup != self._setup:
             self._setup = setup
             self._show_text(setup)
-            self._show_second(setup.second)
+            self._show_second_text(setup.second)
             self._show_image(setup.image)
-            by_name = setup.by_name()
+            by_name = setup.settings_by_name()
             for name, row in self.rows.items():
                 row.show_setting(by_name[name])
             self._show_chips(setup)
-        self._show_place(screen.resolved)
+        self._show_current_text_or_layer(screen.resolved)
 
     def _show_theme(self, theme: Theme) -> None:
         if theme is not self._theme:
@@ -468,7 +478,7 @@ class SettingsBar(QWidget):
         self.tokenizer.setCurrentIndex(self.tokenizer.findData(setup.tokenizer))
         self.lines.setCurrentIndex(self.lines.findData(setup.lines))
 
-    def _show_second(self, field: SecondTextField | None) -> None:
+    def _show_second_text(self, field: SecondTextField | None) -> None:
         """Show the second text if the model takes one."""
         self.second_part.setVisible(field is not None)
         self.second.show_text(field.text if field else "")
@@ -487,7 +497,7 @@ class SettingsBar(QWidget):
 
     def _show_chips(self, setup: SetupPanel) -> None:
         """Show the values of a module's settings, or the source of captured attention."""
-        values, has_module = setup.by_name(), not setup.captured
+        values, has_module = setup.settings_by_name(), not setup.captured
         for chip in CHIPS:
             self.chips[chip.settings[0]].show_value(
                 chip.name, chip.describe_values(values), chip.find_problem(values)
@@ -502,7 +512,7 @@ class SettingsBar(QWidget):
         name = setup.source
         is_long = len(name) > MODEL_CHIP_LETTERS
         self.source_chip.show_value(f"{name[: MODEL_CHIP_LETTERS - 1]}…" if is_long else name, "")
-        self._show_parts(setup.parts)
+        self._show_attention_kinds(setup.parts)
         wanted: dict[QWidget, bool] = {
             button: has_module or (setup.has_labels and not chip.shown)
             for chip, button in zip(CHIPS, self.chips.values(), strict=True)
@@ -512,9 +522,9 @@ class SettingsBar(QWidget):
             if not wanted[button]:
                 button.setChecked(False)
         self.choices.set_all_available(wanted)
-        self._share_width()
+        self._distribute_width()
 
-    def _show_parts(self, parts: AttentionKinds) -> None:
+    def _show_attention_kinds(self, parts: AttentionKinds) -> None:
         """Show the kinds of attention if there is more than one."""
         if parts.choices != tuple(
             (self.part.itemData(at), self.part.itemText(at)) for at in range(self.part.count())
@@ -527,23 +537,23 @@ class SettingsBar(QWidget):
     def show_panes_chip(self, is_shown: bool) -> None:
         """Show the button that folds and unfolds the panes of a narrow window."""
         self.choices.set_available(self.panes_chip, is_shown)
-        self._share_width()
+        self._distribute_width()
 
-    def _show_place(self, resolved: ResolvedView | None) -> None:
+    def _show_current_text_or_layer(self, resolved: ResolvedView | None) -> None:
         """Show which text of a batch or which layer is current."""
         axes = resolved.run.trace.axes if resolved else ()
         if resolved and axes:
             self.text_number.setText(resolved.leading_description.capitalize())
-            self.overview_button.setVisible(resolved.run.trace.count("layer") > 1)
+            self.overview_button.setVisible(resolved.run.trace.axis_size("layer") > 1)
             for step, button in self.text_steps.items():
                 button.setAccessibleName(f"{'Previous' if step < 0 else 'Next'} {axes[-1]}")
         if bool(axes) != self.texts.isVisibleTo(self):
             self.choices.set_available(self.texts, bool(axes))
-            self._share_width()
+            self._distribute_width()
 
     # ------------------------------------------------------------------ user input
 
-    def reveal(self, widget: QWidget) -> None:
+    def reveal_control(self, widget: QWidget) -> None:
         """Open the editor that contains a control, if there is one, and scroll to the control."""
         for popover in self.popovers:
             if popover.isAncestorOf(widget):
@@ -554,7 +564,7 @@ class SettingsBar(QWidget):
         self.sentence.setFocus()
         self.sentence.selectAll()
 
-    def edit_second(self) -> None:
+    def focus_second_text(self) -> None:
         """Focus the second text and select it."""
         self.second.setFocus()
         self.second.selectAll()
@@ -563,7 +573,7 @@ class SettingsBar(QWidget):
         """Open the editor with the settings that do not have their own button."""
         self.chips[CHIPS[-1].settings[0]].setChecked(True)
 
-    def _choose_part(self, index: int) -> None:
+    def _emit_attention_kind(self, index: int) -> None:
         self.partChosen.emit(self.part.itemData(index))
 
     def _emit_choice(self, box: QComboBox, index: int) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
-from visualizer.attention.custom_weights import are_all_custom, custom_weights_of
+from visualizer.attention.custom_weights import are_all_weights_custom, custom_weights_of
 from visualizer.attention.masks import parse_mask
 from visualizer.attention.spec import Device, DropoutMode
 from visualizer.documents.open_document import longest_permitted_prefix, text_length_problem
@@ -40,7 +40,9 @@ class SetupController(QObject):
         if name == "own_mask":
             self._set_mask(str(value))
         else:
-            self._workspace.set(name, value, is_continued_edit=is_continued_edit, is_seen=is_seen)
+            self._workspace.change_setting(
+                name, value, is_continued_edit=is_continued_edit, is_seen=is_seen
+            )
 
     def _set_mask(self, text: str) -> None:
         """Set the custom mask from rows of 0s and 1s; each valid mask is an undo step."""
@@ -49,21 +51,21 @@ class SetupController(QObject):
         except InputError as refused:
             self._workspace.show_error(refused)
         else:
-            self._workspace.set("own_mask", mask)
+            self._workspace.change_setting("own_mask", mask)
 
     def apply_remedy(self, field: str) -> None:
         """Apply the remedy that is offered for the error of a setting or a text."""
         panel = self._workspace.screen.panel(SETUP_PANEL)
         problem = panel.second.problem if field == "second" and panel.second else panel.problem
         if field in {"text", "second"} and problem.remedy:
-            self._workspace.set_text(self._first_part(*problem.remedy), field)
+            self._workspace.set_text(self._first_part_of_text(*problem.remedy), field)
             return
         for shown in panel.settings:
             if shown.setting.name == field and shown.problem and shown.problem.remedy:
-                self._workspace.set(*shown.problem.remedy)
+                self._workspace.change_setting(*shown.problem.remedy)
                 return
 
-    def _first_part(self, kind: str, value: object) -> str:
+    def _first_part_of_text(self, kind: str, value: object) -> str:
         if kind == FIRST_CHARACTERS:
             return str(value)
         document, tokens = self._workspace.document, int(str(value))
@@ -83,9 +85,9 @@ class SetupController(QObject):
 
     def choose_attention_kind(self, name: str) -> None:
         """Show one of a model's kinds of attention, given its name in the model."""
-        self._workspace.set("part", name)
+        self._workspace.change_setting("part", name)
 
-    def show_next_part(self) -> None:
+    def show_next_attention_kind(self) -> None:
         """Show a model's next kind of attention."""
         parts = self._workspace.screen.panel(SETUP_PANEL).parts
         names = [name for name, _ in parts.choices]
@@ -93,35 +95,37 @@ class SetupController(QObject):
             self.choose_attention_kind(names[(names.index(parts.shown) + 1) % len(names)])
 
     @property
-    def can_keep_weights(self) -> bool:
+    def can_fix_weights(self) -> bool:
         """Whether the weights of the current module can be fixed."""
         workspace, document = self._workspace, self._workspace.document
         has_weights = bool(document.spec.weight_names) and document.has_module
         return workspace.run is not None and workspace.computed == document and has_weights
 
-    def keep_weights(self) -> None:
+    def toggle_fixed_weights(self) -> None:
         """Toggle between fixing the current weights for all modules and sampling them again."""
         workspace, run = self._workspace, self._workspace.run
-        if are_all_custom(workspace.document.spec):
-            workspace.set("own_weights", ())
-        elif run and self.can_keep_weights:
+        if are_all_weights_custom(workspace.document.spec):
+            workspace.change_setting("own_weights", ())
+        elif run and self.can_fix_weights:
             try:
-                kept = workspace.document.set("own_weights", custom_weights_of(run.trace))
+                kept = workspace.document.with_setting("own_weights", custom_weights_of(run.trace))
             except InputError as refused:
                 workspace.show_error(refused)
                 return
             kept = replace(kept, weights_source=describe_provenance(run))
-            workspace.show_document(kept, workspace.wanted)
+            workspace.show_document(kept, workspace.requested_view)
 
     def resample(self, name: str) -> None:
         """Advance a seed by one."""
-        self._workspace.set(name, (self._workspace.document.get(name) + 1) % 2**31)
+        self._workspace.change_setting(
+            name, (self._workspace.document.get_setting(name) + 1) % 2**31
+        )
 
-    def toggle_mask(self) -> None:
-        is_causal = self._workspace.document.get("causal")
-        self._workspace.set("causal", not is_causal, is_seen=True)
+    def toggle_causal_mask(self) -> None:
+        is_causal = self._workspace.document.get_setting("causal")
+        self._workspace.change_setting("causal", not is_causal, is_seen=True)
 
     def toggle_dropout_mode(self) -> None:
         """Toggle between the training and evaluation modes of dropout."""
         trains = self._workspace.document.spec.mode is DropoutMode.TRAIN
-        self._workspace.set("mode", DropoutMode.EVAL if trains else DropoutMode.TRAIN)
+        self._workspace.change_setting("mode", DropoutMode.EVAL if trains else DropoutMode.TRAIN)

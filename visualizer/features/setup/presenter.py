@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from visualizer.attention.model_reading import SecondTextUse
+from visualizer.attention.model_forward_pass import SecondTextUse
 from visualizer.attention.settings import SETTINGS, SettingGroup, SettingKind
 from visualizer.errors import FIRST_CHARACTERS, InputError, Problem, Remedy
 from visualizer.format import format_count
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from visualizer.attention.captured_attention import CapturedAttention
-    from visualizer.attention.model_reading import ModelReading
+    from visualizer.attention.model_forward_pass import ModelForwardPass
     from visualizer.session.document import Document
 
 
@@ -119,12 +119,15 @@ class SettingChip(Struct, frozen=True):
         return next((problem.sentence for problem in problems if problem), "")
 
 
-def _in_group(group: SettingGroup) -> tuple[str, ...]:
+def _setting_names_in_group(group: SettingGroup) -> tuple[str, ...]:
     return tuple(each.name for each in SETTINGS if each.has_control and each.group is group)
 
 
 def _create_chips() -> tuple[SettingChip, ...]:
-    mask, dropout = _in_group(SettingGroup.MASK), _in_group(SettingGroup.DROPOUT)
+    mask, dropout = (
+        _setting_names_in_group(SettingGroup.MASK),
+        _setting_names_in_group(SettingGroup.DROPOUT),
+    )
     chips = (
         SettingChip("", ("mechanism",), ("mechanism",), rank=2),
         SettingChip("Heads", ("heads",), ("heads", "arrangement", "key_value_heads")),
@@ -172,7 +175,7 @@ class SetupPanel(Struct, frozen=True):
     parts: AttentionKinds = AttentionKinds()
     """The kinds of attention; empty if there is only one."""
 
-    def by_name(self) -> dict[str, SettingState]:
+    def settings_by_name(self) -> dict[str, SettingState]:
         """Return the settings by their names."""
         return {state.setting.name: state for state in self.settings}
 
@@ -188,22 +191,22 @@ VECTORS_NOTE = "Queries, keys and values are shown after positional encoding and
 
 
 def present_setup(
-    document: Document, refused: InputError | None, reading: ModelReading | None = None
+    document: Document, refused: InputError | None, reading: ModelForwardPass | None = None
 ) -> SetupPanel:
     """Present the settings of a document, each error next to the setting that causes it.
 
     Parameters
     ----------
-    reading : ModelReading, optional
+    reading : ModelForwardPass, optional
         The last forward pass of the document's model, which determines the inputs it accepts.
     """
-    found = {problem.field: problem for problem in document.problems()}
+    found = {problem.field: problem for problem in document.setting_problems()}
     if refused and refused.field not in found:
         found[refused.field] = Problem(refused.field, refused.sentence, refused.remedy)
     rows = tuple(
         SettingState(
             setting,
-            document.get(setting.name),
+            document.get_setting(setting.name),
             setting.has_effect(document.spec),
             problem := found.get(setting.name),
             describe_remedy(*problem.remedy) if problem and problem.remedy else "",
@@ -211,12 +214,12 @@ def present_setup(
         for setting in SETTINGS
     )
     text = next(filter(None, map(found.get, ("text", "model", "server", "chat"))), None)
-    said = _describe_captured(document.captured) if document.captured else ""
+    said = _describe_captured_attention(document.captured) if document.captured else ""
     source = document.captured.display_name if document.captured else ""
     if document.model:
         said, source = _describe_model(document), document.model.name
     return SetupPanel(
-        document.get("text"),
+        document.get_setting("text"),
         document.tokenizer,
         document.lines,
         TextProblem() if document.takes_image else _present_text_problem(text),
@@ -224,14 +227,14 @@ def present_setup(
         said,
         source,
         document.has_labels,
-        _second_text_field(document, found.get("second"), reading),
-        _image_field(document, found.get("image") or text),
-        _attention_parts(document, reading),
+        _present_second_text(document, found.get("second"), reading),
+        _present_image(document, found.get("image") or text),
+        _present_attention_kinds(document, reading),
     )
 
 
-def _second_text_field(
-    document: Document, problem: Problem | None, reading: ModelReading | None
+def _present_second_text(
+    document: Document, problem: Problem | None, reading: ModelForwardPass | None
 ) -> SecondTextField | None:
     """Return the field if the model takes a second text, or if such a text is set or required."""
     if document.model is None or document.takes_image:
@@ -245,14 +248,16 @@ def _second_text_field(
     )
 
 
-def _image_field(document: Document, problem: Problem | None) -> ImageField | None:
+def _present_image(document: Document, problem: Problem | None) -> ImageField | None:
     image = document.model.image if document.model else None
     if image is None:
         return None
     return ImageField(image.name, image.path, _present_text_problem(problem))
 
 
-def _attention_parts(document: Document, reading: ModelReading | None) -> AttentionKinds:
+def _present_attention_kinds(
+    document: Document, reading: ModelForwardPass | None
+) -> AttentionKinds:
     if reading is None or len(reading.parts) < 2:
         return AttentionKinds()
     wanted = document.model.part if document.model else ""
@@ -280,7 +285,7 @@ def _describe_model(document: Document) -> str:
     name = f"{document.model.name} at {server}" if server else document.model.name
     if document.captured:
         remedy = "Choose an image" if document.takes_image else "Edit the text"
-        saved = f"computed when the document was saved: {document.captured.size}"
+        saved = f"computed when the document was saved: {document.captured.size_text}"
         return f"Attention of {name}, {saved}. {remedy} to run the model again."
     if document.takes_image:
         return f"{name} runs on an image; its patches are the tokens. {VECTORS_NOTE}."
@@ -290,8 +295,8 @@ def _describe_model(document: Document) -> str:
     return f"{name} runs on this text as you type. {VECTORS_NOTE}."
 
 
-def _describe_captured(captured: CapturedAttention) -> str:
-    opened = f"Opened from {captured.display_name}: {captured.size}."
+def _describe_captured_attention(captured: CapturedAttention) -> str:
+    opened = f"Opened from {captured.display_name}: {captured.size_text}."
     if captured.vectors:
         return (
             f"{opened} {VECTORS_NOTE}; the inputs and weight matrices that produced them are not "

@@ -36,7 +36,7 @@ MAX_UNBROKEN_WORD_LENGTH = 4_000
 DISPLAY_REPLACEMENTS = str.maketrans({"\u2028": "\n", "\u2029": "\n", "\u00a0": " "})
 
 
-def has_longer_word(text: str, length: int) -> bool:
+def has_word_longer_than(text: str, length: int) -> bool:
     """Return whether any word is longer than `length`; fast for texts with only short words."""
     half = max(1, length // 2)
     # A longer word fills at least one whole chunk of half the length.
@@ -45,12 +45,12 @@ def has_longer_word(text: str, length: int) -> bool:
     return may_have and max(map(len, text.split()), default=0) > length
 
 
-def _position_after(text: str) -> int:
+def _cursor_position_after(text: str) -> int:
     """Return the cursor position after a text; Qt counts characters beyond U+FFFF as two."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def _count_characters(place: int, text: str) -> int:
+def _count_characters_before(place: int, text: str) -> int:
     """Return the number of characters before a cursor position."""
     before = text.encode("utf-16-le", "surrogatepass")[: 2 * place]
     return len(before.decode("utf-16-le", "surrogatepass"))
@@ -99,7 +99,7 @@ class InputTextEdit(QPlainTextEdit):
     def insertFromMimeData(self, source: QMimeData) -> None:
         text, cursor = self.toPlainText(), self.textCursor()
         start, end = (
-            _count_characters(place, text)
+            _count_characters_before(place, text)
             for place in (cursor.selectionStart(), cursor.selectionEnd())
         )
         whole = text[:start] + source.text() + text[end:]
@@ -145,14 +145,14 @@ class InputTextEdit(QPlainTextEdit):
 
         The wrap mode is changed before or after the text, so that Qt never searches such a word.
         """
-        is_endless = has_longer_word(text, MAX_UNBROKEN_WORD_LENGTH)
+        is_endless = has_word_longer_than(text, MAX_UNBROKEN_WORD_LENGTH)
         if is_endless:
-            self._set_wrap(QTextOption.WrapMode.WrapAnywhere)
+            self._set_wrap_mode(QTextOption.WrapMode.WrapAnywhere)
         yield
         if not is_endless:
-            self._set_wrap(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+            self._set_wrap_mode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
 
-    def _set_wrap(self, mode: QTextOption.WrapMode) -> None:
+    def _set_wrap_mode(self, mode: QTextOption.WrapMode) -> None:
         if mode is not self.wordWrapMode():
             self.setWordWrapMode(mode)
 
@@ -165,7 +165,7 @@ class InputTextEdit(QPlainTextEdit):
         if shown == before:
             return
         start, end = find_changed_span(before, shown)
-        place = _position_after(shown[:end])
+        place = _cursor_position_after(shown[:end])
         # Signals are blocked, because characters that Qt replaces would otherwise count as an edit.
         with self._adapt_wrap_mode(text), QSignalBlocker(self):
             self.setPlainText(text)

@@ -65,14 +65,14 @@ class HeadSplit(Struct, frozen=True):
         return format_shape(self.heads, self.tokens, self.d_head)
 
     @property
-    def columns(self) -> tuple[int, ...]:
+    def head_of_each_column(self) -> tuple[int, ...]:
         """Head of each drawn column."""
         heads = min(self.heads, MAX_HEADS)
         each = min(self.d_head, max(1, MAX_COLUMNS // heads))
         return tuple(head for head in range(heads) for _ in range(each))
 
     @property
-    def rows(self) -> int:
+    def drawn_row_count(self) -> int:
         """Number of drawn rows."""
         return min(self.tokens, MAX_ROWS)
 
@@ -92,10 +92,14 @@ class HeadSplit(Struct, frozen=True):
     @property
     def omission_note(self) -> str:
         """Note on the part that is drawn, or an empty string if everything is drawn."""
-        heads, each = len(set(self.columns)), self.columns.count(0)
+        heads, each = len(set(self.head_of_each_column)), self.head_of_each_column.count(0)
         said = [f"{heads} of {self.heads} heads"] if heads < self.heads else []
         said += [f"{each} of {self.d_head} columns per head"] if each < self.d_head else []
-        said += [f"{self.rows} of {self.tokens:,} tokens"] if self.rows < self.tokens else []
+        said += (
+            [f"{self.drawn_row_count} of {self.tokens:,} tokens"]
+            if self.drawn_row_count < self.tokens
+            else []
+        )
         return f"Drawn: {', '.join(said)}." if said else ""
 
     def left_edges(self, progress: float, gap: float) -> tuple[float, ...]:
@@ -108,7 +112,7 @@ class HeadSplit(Struct, frozen=True):
         gap : float
             The gap between two separate blocks.
         """
-        return tuple(at + progress * gap * head for at, head in enumerate(self.columns))
+        return tuple(at + progress * gap * head for at, head in enumerate(self.head_of_each_column))
 
 
 def find_head_split(run: Run, current: str | None) -> HeadSplit | None:
@@ -125,7 +129,7 @@ def find_head_split(run: Run, current: str | None) -> HeadSplit | None:
     has_heads = current is None or "head" in trace.stage(current).dims
     symbol = stage.symbol if len(stage.symbol) == 1 else stage.title
     return HeadSplit(
-        stage.name, symbol, trace.tokens, spec.heads, spec.d_head, spec.arrangement, has_heads
+        stage.name, symbol, trace.query_count, spec.heads, spec.d_head, spec.arrangement, has_heads
     )
 
 
@@ -171,7 +175,7 @@ class ShapeRow(Struct, frozen=True):
     is_current: bool = False
 
     @property
-    def cost(self) -> str:
+    def cost_text(self) -> str:
         """The multiply-adds, if any, and the size in bytes, as text."""
         products = [format_count(self.multiply_adds, "multiply-add")] if self.multiply_adds else []
         return "  ·  ".join([*products, format_size(self.bytes)])
@@ -180,7 +184,7 @@ class ShapeRow(Struct, frozen=True):
     def plain_text(self) -> str:
         """The whole row as plain text, for screen readers."""
         dims = ", ".join(f"{dim.name} {dim.size}" for dim in self.dims)
-        parts = (f"{self.title}: {dims}", self.says, *self.equations, self.cost)
+        parts = (f"{self.title}: {dims}", self.says, *self.equations, self.cost_text)
         return "; ".join(parts)
 
 
@@ -222,30 +226,32 @@ def present_shapes(resolved: ResolvedView, previous: ShapesPanel) -> ShapesPanel
 
 
 def _describe_batch(run: Run) -> str:
-    texts, tokens = len(run.texts), format_count(run.trace.tokens, "token")
+    texts, tokens = len(run.texts), format_count(run.trace.query_count, "token")
     if not run.trace.has_module:
-        return f"{format_count(run.trace.count('layer'), 'layer')} from {run.source}."
+        return (
+            f"{format_count(run.trace.axis_size('layer'), 'layer')} from {run.source_display_name}."
+        )
     if texts == 1:
         return "Batch size 1: one text."
     padded = f" padded to {tokens}" if run.trace.spec.lengths else f" of {tokens}"
     return f"Batch size {texts:,}: texts{padded}. The equations are for one text."
 
 
-def _leading_dims(trace: Trace) -> tuple[TensorAxis, ...]:
+def _leading_axes(trace: Trace) -> tuple[TensorAxis, ...]:
     """Return the leading axes; a single text has a batch axis of size 1."""
     if not trace.has_module:
-        return (TensorAxis("layers", trace.count("layer")),)
-    layers = (TensorAxis("layers", trace.count("layer")),) if "layer" in trace.axes else ()
-    return (*layers, TensorAxis("batch", trace.count("text")))
+        return (TensorAxis("layers", trace.axis_size("layer")),)
+    layers = (TensorAxis("layers", trace.axis_size("layer")),) if "layer" in trace.axes else ()
+    return (*layers, TensorAxis("batch", trace.axis_size("text")))
 
 
 def _build_row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
     trace, spec = run.trace, run.trace.spec
-    matrices = math.prod(trace.leading)
+    matrices = math.prod(trace.leading_sizes)
     sizes = trace.shape(stage.name)[-len(stage.dims) :]
     named = zip(stage.dims, sizes, strict=True)
     dims = (
-        *_leading_dims(trace),
+        *_leading_axes(trace),
         *(TensorAxis(_NAMES.get(name, name), size) for name, size in named),
     )
     text = EXPLAINERS[stage.operation]
@@ -256,9 +262,9 @@ def _build_row(run: Run, stage: Stage, is_current: bool) -> ShapeRow:
         stage.symbol,
         stage.description,
         dims,
-        text.parameter(spec, stage, trace.tokens),
-        text.shape_equations(spec, stage, trace.tokens),
-        matrices * text.multiply_adds(spec, stage, trace.tokens),
+        text.weight_shape(spec, stage, trace.query_count),
+        text.shape_equations(spec, stage, trace.query_count),
+        matrices * text.count_multiply_adds(spec, stage, trace.query_count),
         matrices * math.prod(sizes) * item,
         is_current,
     )

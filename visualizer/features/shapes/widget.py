@@ -28,7 +28,7 @@ from visualizer.attention.roles import VECTOR_ROLES
 from visualizer.features.shapes.presenter import SHAPES_PANEL, ShapesPanel
 from visualizer.widgets.app_settings import is_motion_reduced
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainTextLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.theme import LIGHT, Theme, head_colour
 
@@ -66,7 +66,7 @@ class HeadSplitView(QWidget):
         return self._progress
 
     @property
-    def goal(self) -> float:
+    def target_progress(self) -> float:
         """Final state of the running animation or, if none is running, the current state."""
         is_moving = self._motion.state() is QVariantAnimation.State.Running
         return float(self._motion.endValue()) if is_moving else self._progress
@@ -97,11 +97,11 @@ class HeadSplitView(QWidget):
 
     def toggle_split(self) -> None:
         """Toggle between joined and separate heads."""
-        self.animate_split(0.0 if self.goal else 1.0)
+        self.animate_split(0.0 if self.target_progress else 1.0)
 
     def animate_split(self, goal: float, *, immediately: bool = False) -> None:
         """Join or separate the heads; animate this if motion is on and the widget is visible."""
-        if goal == self.goal:
+        if goal == self.target_progress:
             return
         self._motion.stop()
         if immediately or is_motion_reduced() or not self.isVisible():
@@ -121,22 +121,24 @@ class HeadSplitView(QWidget):
 
     # ------------------------------------------------------------------ drawing
 
-    def columns(self) -> list[tuple[int, QRectF]]:
+    def column_rectangles(self) -> list[tuple[int, QRectF]]:
         """Return the head and the current rectangle of each drawn column."""
         split = self._split
         if split is None:
             return []
-        heads, count = len(set(split.columns)), len(split.columns)
+        heads, count = len(set(split.head_of_each_column)), len(split.head_of_each_column)
         gap = 1 + count / 32  # in column widths: narrow columns need a wider gap
         whole = count + gap * (heads - 1)
         width = min(MAX_CELL_PX * text_scale(), (self.width() - 2) / whole)
-        height = min(self._height * text_scale() / split.rows, 1.2 * MAX_CELL_PX * text_scale())
+        height = min(
+            self._height * text_scale() / split.drawn_row_count, 1.2 * MAX_CELL_PX * text_scale()
+        )
         lefts = split.left_edges(self._progress, gap)
         left = (self.width() - width * (lefts[-1] + 1)) / 2
         top = font_metrics(12).height() + 10 * text_scale()
         return [
-            (head, QRectF(left + at * width, top, width, height * split.rows))
-            for head, at in zip(split.columns, lefts, strict=True)
+            (head, QRectF(left + at * width, top, width, height * split.drawn_row_count))
+            for head, at in zip(split.head_of_each_column, lefts, strict=True)
         ]
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -146,16 +148,16 @@ class HeadSplitView(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         self._paint_shapes(painter, split)
-        columns = self.columns()
+        columns = self.column_rectangles()
         for head, column in columns:
-            self._paint_column(painter, column, head, split.rows)
+            self._paint_column(painter, column, head, split.drawn_row_count)
         blocks: dict[int, QRectF] = {}
         for head, column in columns:
             blocks[head] = blocks.get(head, column).united(column)
         painter.setPen(QPen(QColor(self._theme.border), 1))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         painter.drawRects(list(blocks.values()))
-        self._paint_names(painter, blocks)
+        self._paint_head_names(painter, blocks)
         painter.end()
 
     def _paint_shapes(self, painter: QPainter, split: HeadSplit) -> None:
@@ -188,7 +190,7 @@ class HeadSplitView(QWidget):
         if column.width() > 5:
             painter.drawLine(QLineF(column.topRight(), column.bottomRight()))
 
-    def _paint_names(self, painter: QPainter, blocks: dict[int, QRectF]) -> None:
+    def _paint_head_names(self, painter: QPainter, blocks: dict[int, QRectF]) -> None:
         """Paint the head names below the blocks or, if they do not fit, as many numbers as do."""
         painter.setFont(scaled_font(12))
         painter.setPen(QColor(self._theme.quiet))
@@ -233,7 +235,7 @@ class ShapesPane(QWidget):
         self.panel: ShapesPanel | None = None
         self._theme = LIGHT
         self.drawing, self.rows = HeadSplitView(), list[ShapeRowButton]()
-        self.says, self.batch, self.total = (PlainLabel() for _ in range(3))
+        self.says, self.batch, self.total = (PlainTextLabel() for _ in range(3))
         self.split_button = QPushButton("Split / join")
         self.split_button.clicked.connect(self.drawing.toggle_split)
         for label in (self.says, self.batch, self.total):
@@ -270,7 +272,7 @@ class ShapesPane(QWidget):
         self.drawing.set_available_height(self.height() / 7)
         super().resizeEvent(event)
 
-    def row(self, stage: str) -> ShapeRowButton:
+    def row_of_stage(self, stage: str) -> ShapeRowButton:
         return next(row for row in self.rows if row.stage == stage)
 
     def _build_layout(self) -> None:
@@ -320,7 +322,7 @@ class ShapesPane(QWidget):
 
     def _scroll_to_stage(self, stage: str) -> None:
         """Scroll as much of a row into view as fits."""
-        row = self.row(stage)
+        row = self.row_of_stage(stage)
         if self.isVisible() and not row.underMouse():
             self._column.activate()
             half = min(row.height(), self._scroll.viewport().height()) // 2
@@ -387,9 +389,9 @@ class ShapeRowButton(QAbstractButton):
         return round(self._text_top() + self._text_height(width) + 10 * text_scale())
 
     def _text_top(self) -> float:
-        return 8 * text_scale() + font_metrics(TEXT_SIZE_PX).height() + 4 + self._dims_height() + 4
+        return 8 * text_scale() + font_metrics(TEXT_SIZE_PX).height() + 4 + self._axes_height() + 4
 
-    def _dims_height(self) -> float:
+    def _axes_height(self) -> float:
         return font_metrics(TEXT_SIZE_PX).height() + font_metrics(12).height() - 2
 
     def _text_lines(self) -> tuple[tuple[str, bool], ...]:
@@ -399,8 +401,8 @@ class ShapeRowButton(QAbstractButton):
             return ()
         return (
             (row.says, True),
-            *((_prevent_breaks(equation), False) for equation in row.equations),
-            (row.cost, True),
+            *((_with_nonbreaking_spaces(equation), False) for equation in row.equations),
+            (row.cost_text, True),
         )
 
     def _text_height(self, width: int) -> float:
@@ -410,17 +412,17 @@ class ShapeRowButton(QAbstractButton):
             for text, _ in self._text_lines()
         )
 
-    def dims(self) -> list[tuple[TensorAxis, QRectF]]:
+    def axis_rectangles(self) -> list[tuple[TensorAxis, QRectF]]:
         """Return each axis with the rectangle of its size and name."""
         if self.shape_row is None:
             return []
         left, top = MARGIN_PX + font_metrics(TEXT_SIZE_PX).horizontalAdvance("("), self._text_top()
-        top -= 4 + self._dims_height()
+        top -= 4 + self._axes_height()
         comma, found = font_metrics(TEXT_SIZE_PX).horizontalAdvance(", "), []
         for dim in self.shape_row.dims:
             number = font_metrics(TEXT_SIZE_PX).horizontalAdvance(str(dim.size))
             width = max(number, font_metrics(12).horizontalAdvance(dim.name)) + 8 * text_scale()
-            found.append((dim, QRectF(left, top, width, self._dims_height())))
+            found.append((dim, QRectF(left, top, width, self._axes_height())))
             left += width + comma
         return found
 
@@ -437,8 +439,8 @@ class ShapeRowButton(QAbstractButton):
             painter.fillRect(0, 0, BAR_WIDTH_PX, self.height(), QColor(theme.accent))
         painter.fillRect(MARGIN_PX, self.height() - 1, self.width(), 1, QColor(theme.hairline))
         self._paint_title(painter, row)
-        self._paint_dims(painter)
-        self._paint_words(painter)
+        self._paint_axes(painter)
+        self._paint_text_lines(painter)
         if self.hasFocus():
             painter.setPen(QPen(QColor(theme.accent), 2))
             painter.drawRect(self.rect().adjusted(1, 1, -1, -1))
@@ -461,8 +463,8 @@ class ShapeRowButton(QAbstractButton):
         symbol = font_metrics(12).elidedText(row.symbol, Qt.TextElideMode.ElideRight, room)
         painter.drawText(QRectF(left, top, room, height), ALIGN_MIDDLE, symbol)
 
-    def _paint_dims(self, painter: QPainter) -> None:
-        theme, dims = self._theme, self.dims()
+    def _paint_axes(self, painter: QPainter) -> None:
+        theme, dims = self._theme, self.axis_rectangles()
         line = font_metrics(TEXT_SIZE_PX).height()
         for number, (dim, place) in enumerate(dims):
             is_lit = dim.unit == self.lit
@@ -488,7 +490,7 @@ class ShapeRowButton(QAbstractButton):
             if not number:
                 painter.drawText(QRectF(MARGIN_PX, place.top(), 20, line), ALIGN_MIDDLE, "(")
 
-    def _paint_words(self, painter: QPainter) -> None:
+    def _paint_text_lines(self, painter: QPainter) -> None:
         painter.setFont(scaled_font(12))
         room = QRectF(MARGIN_PX, self._text_top(), self.width() - 2 * MARGIN_PX, 1e5)
         for text, is_quiet in self._text_lines():
@@ -502,20 +504,20 @@ class ShapeRowButton(QAbstractButton):
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
-        under = (dim for dim, place in self.dims() if place.contains(event.position()))
-        self._set_pointed(next((dim.unit for dim in under), ""))
+        under = (dim for dim, place in self.axis_rectangles() if place.contains(event.position()))
+        self._set_hovered_unit(next((dim.unit for dim in under), ""))
 
     def leaveEvent(self, event: QEvent) -> None:
         super().leaveEvent(event)
-        self._set_pointed("")
+        self._set_hovered_unit("")
         self.update()
 
-    def _set_pointed(self, unit: str) -> None:
+    def _set_hovered_unit(self, unit: str) -> None:
         if unit != self._pointed:
             self._pointed = unit
             self.axisHovered.emit(unit)
 
 
-def _prevent_breaks(equation: str) -> str:
+def _with_nonbreaking_spaces(equation: str) -> str:
     """Replace spaces so that a shape is not wrapped."""
     return equation.replace(", ", ",\N{NO-BREAK SPACE}")

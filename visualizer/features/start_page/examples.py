@@ -12,7 +12,7 @@ from msgspec import Struct
 from visualizer.resources import resource_path
 
 
-class Example(StrEnum):
+class StartPageExample(StrEnum):
     """An example that can be opened from the start page."""
 
     BOOK = "book"
@@ -21,7 +21,7 @@ class Example(StrEnum):
     TRAINED = "trained"
 
 
-class ExampleText(Struct, frozen=True):
+class ExampleCaption(Struct, frozen=True):
     """The text under a picture."""
 
     title: str
@@ -29,20 +29,20 @@ class ExampleText(Struct, frozen=True):
 
 
 EXAMPLE_TEXTS = {
-    Example.BOOK: ExampleText(
+    StartPageExample.BOOK: ExampleCaption(
         "Six words from the book",
         "The context vectors of two heads, as in section 3.6.1 of the book. Change any setting to "
         "update all values.",
     ),
-    Example.TRAINING: ExampleText(
+    StartPageExample.TRAINING: ExampleCaption(
         "Watch a head form",
         "Train a small language model. Within 200 steps, a head learns to find the next letter.",
     ),
-    Example.LESSON: ExampleText(
+    StartPageExample.LESSON: ExampleCaption(
         "A context vector by hand",
         "The first lesson: one query and six words, computed step by step as in the chapter.",
     ),
-    Example.TRAINED: ExampleText(
+    StartPageExample.TRAINED: ExampleCaption(
         "A trained head",
         "When a word is repeated, each letter attends to the letter that followed its first "
         "occurrence. Click any value to see how it was computed.",
@@ -51,7 +51,7 @@ EXAMPLE_TEXTS = {
 """The texts of the examples, in the order in which the page shows them."""
 
 
-class PictureData(Struct, frozen=True, eq=False):
+class ExamplePictureData(Struct, frozen=True, eq=False):
     """The data of the pictures, computed with torch.
 
     Parameters
@@ -74,7 +74,7 @@ class PictureData(Struct, frozen=True, eq=False):
     learned: np.ndarray
 
     @property
-    def shares(self) -> tuple[float, ...]:
+    def mean_weights_on_next_letter(self) -> tuple[float, ...]:
         """The mean weight on the letter that comes next, after each of the steps."""
         half = len(self.letters) // 2
         queries = np.arange(half, len(self.letters))
@@ -83,11 +83,11 @@ class PictureData(Struct, frozen=True, eq=False):
 
 
 @cache
-def load_picture_data() -> PictureData:
+def load_picture_data() -> ExamplePictureData:
     """Load the bundled data of the pictures."""
     found = json.loads(resource_path("start_page", "pictures.json").read_text(encoding="utf-8"))
     book, lesson, training = (found[name] for name in ("book", "lesson", "training"))
-    return PictureData(
+    return ExamplePictureData(
         tuple(book["tokens"]),
         np.array(book["contexts"]),
         tuple(lesson["tokens"]),

@@ -8,15 +8,15 @@ import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPainterPath, QPen
 
-from visualizer.features.start_page.examples import Example, PictureData
+from visualizer.features.start_page.examples import ExamplePictureData, StartPageExample
 from visualizer.format import format_number
 from visualizer.heatmap.colour_mapping import (
     FORBIDDEN,
     MAX_COLOUR_INDEX,
-    colour_image,
-    needs_dark_text,
+    create_colour_image,
+    dark_text_mask,
 )
-from visualizer.heatmap.colour_range import find_range, sample_cells
+from visualizer.heatmap.colour_range import find_range_of_samples, sample_cells
 from visualizer.session.view_options import AUTOMATIC_MAP, DEFAULT_MAP
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.head_mark import paint_head_mark
@@ -39,8 +39,12 @@ MIN_DRAWN_WEIGHT = 0.02
 """Minimum weight that is drawn as an arc."""
 
 
-def paint_picture(
-    painter: QPainter, area: QRectF, example: Example, numbers: PictureData, theme: Theme
+def paint_example_picture(
+    painter: QPainter,
+    area: QRectF,
+    example: StartPageExample,
+    numbers: ExamplePictureData,
+    theme: Theme,
 ) -> None:
     """Paint the picture of an example."""
     painter.save()
@@ -49,7 +53,9 @@ def paint_picture(
     painter.restore()
 
 
-def _paint_book(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:
+def _paint_book_example(
+    painter: QPainter, area: QRectF, numbers: ExamplePictureData, theme: Theme
+) -> None:
     """Paint the context vectors of all heads with their values, and the tokens on the left."""
     tokens, (heads, _, columns) = numbers.book_tokens, numbers.book.shape
     line, gap = font_metrics(SMALL_PX).height() + 4, 12 * text_scale()
@@ -60,7 +66,7 @@ def _paint_book(painter: QPainter, area: QRectF, numbers: PictureData, theme: Th
     side = wide * columns
     left = area.center().x() - (room + heads * side + (heads - 1) * gap) / 2
     top = area.center().y() - (high * len(tokens) + line) / 2 + line
-    _label_rows(painter, QRectF(left, top, room - 8, high * len(tokens)), tokens, theme)
+    _paint_row_labels(painter, QRectF(left, top, room - 8, high * len(tokens)), tokens, theme)
     limit = float(np.abs(numbers.book).max())
     for head, contexts in enumerate(numbers.book):
         corner = round(left + room + head * (side + gap)), round(top)
@@ -70,7 +76,9 @@ def _paint_book(painter: QPainter, area: QRectF, numbers: PictureData, theme: Th
         _draw_head_name(painter, above, head, theme)
 
 
-def _paint_training(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:
+def _paint_training_example(
+    painter: QPainter, area: QRectF, numbers: ExamplePictureData, theme: Theme
+) -> None:
     """Paint the weights of one head at several steps, with the weight on the correct letter."""
     count, tokens = len(numbers.steps), len(numbers.letters)
     line, gap = font_metrics(SMALL_PX).height() + 2, 8 * text_scale()
@@ -79,8 +87,10 @@ def _paint_training(painter: QPainter, area: QRectF, numbers: PictureData, theme
     side = int(min(wide, area.height() - below) / tokens) * tokens
     left = area.center().x() - (count * side + (count - 1) * gap) / 2
     top = area.center().y() - (side + below) / 2
-    for at, (step, share) in enumerate(zip(numbers.steps, numbers.shares, strict=True)):
-        box = _aligned_square(left + at * (side + gap), top, side)
+    for at, (step, share) in enumerate(
+        zip(numbers.steps, numbers.mean_weights_on_next_letter, strict=True)
+    ):
+        box = _pixel_aligned_square(left + at * (side + gap), top, side)
         _paint_weights(painter, box, numbers, at, theme)
         under = QRectF(box.left() - gap / 2, box.bottom() + 4, side + gap, below - 4)
         first = QRectF(under.left(), under.top(), under.width(), font_metrics(LARGE_PX).height())
@@ -89,7 +99,9 @@ def _paint_training(painter: QPainter, area: QRectF, numbers: PictureData, theme
         _draw_text(painter, second, f"step {step:,}", theme.quiet, ALIGN_CENTRE)
 
 
-def _paint_lesson(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:
+def _paint_lesson_example(
+    painter: QPainter, area: QRectF, numbers: ExamplePictureData, theme: Theme
+) -> None:
     """Paint a line from the query to each key, with a width proportional to the weight."""
     tokens, weights = numbers.lesson_tokens, numbers.lesson
     word = max(font_metrics(LARGE_PX).horizontalAdvance(token) for token in tokens) + 8
@@ -107,7 +119,7 @@ def _paint_lesson(painter: QPainter, area: QRectF, numbers: PictureData, theme: 
         middle, width = top + (key + 0.5) * row, thickness * float(weight)
         begin = QPointF(start.x(), source + width / 2)
         source += width
-        _paint_link(painter, begin, QPointF(end, middle), width, head_colour(0, theme))
+        _paint_weight_curve(painter, begin, QPointF(end, middle), width, head_colour(0, theme))
         _draw_text(
             painter,
             QRectF(end + 8, middle - row / 2, word, row),
@@ -120,7 +132,9 @@ def _paint_lesson(painter: QPainter, area: QRectF, numbers: PictureData, theme: 
         _draw_text(painter, said, f"{weight:.0%}", theme.quiet, ALIGN_RIGHT, LARGE_PX)
 
 
-def _paint_trained(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:
+def _paint_trained_example(
+    painter: QPainter, area: QRectF, numbers: ExamplePictureData, theme: Theme
+) -> None:
     """Paint the weights of the trained head, and arcs to the attended letters."""
     letters = numbers.letters
     room = font_metrics(SMALL_PX).horizontalAdvance("m") + 6
@@ -131,10 +145,10 @@ def _paint_trained(painter: QPainter, area: QRectF, numbers: PictureData, theme:
     step = min((area.width() - room - side - gap) / len(letters), 1.6 * room)
     wide = room + side + gap + step * len(letters)
     left, top = area.center().x() - wide / 2, area.center().y() - (side + line) / 2 + line
-    box = _aligned_square(left + room, top, side)
+    box = _pixel_aligned_square(left + room, top, side)
     _paint_weights(painter, box, numbers, -1, theme)
     if cell >= MIN_LABELLED_ROW_PX * text_scale():
-        _label_rows(painter, QRectF(left, box.top(), room - 6, side), letters, theme)
+        _paint_row_labels(painter, QRectF(left, box.top(), room - 6, side), letters, theme)
         for key, letter in enumerate(letters):
             above = QRectF(box.left() + key * cell, box.top() - line, cell, line)
             _draw_text(painter, above, letter, theme.quiet, ALIGN_CENTRE)
@@ -142,7 +156,7 @@ def _paint_trained(painter: QPainter, area: QRectF, numbers: PictureData, theme:
     _paint_arcs(painter, strip, numbers, theme)
 
 
-def _paint_arcs(painter: QPainter, area: QRectF, numbers: PictureData, theme: Theme) -> None:
+def _paint_arcs(painter: QPainter, area: QRectF, numbers: ExamplePictureData, theme: Theme) -> None:
     """Paint an arc from each letter of the second half to the letter that it attends to."""
     letters, weights = numbers.letters, numbers.learned[-1]
     step = area.width() / len(letters)
@@ -175,7 +189,9 @@ def _paint_arc(
     _stroke_path(painter, path, 2 * text_scale(), colour, weight)
 
 
-def _paint_link(painter: QPainter, start: QPointF, end: QPointF, width: float, colour: str) -> None:
+def _paint_weight_curve(
+    painter: QPainter, start: QPointF, end: QPointF, width: float, colour: str
+) -> None:
     middle = (start.x() + end.x()) / 2
     path = QPainterPath(start)
     path.cubicTo(middle, start.y(), middle, end.y(), end.x(), end.y())
@@ -195,7 +211,7 @@ def _stroke_path(
 
 
 def _paint_weights(
-    painter: QPainter, box: QRectF, numbers: PictureData, at: int, theme: Theme
+    painter: QPainter, box: QRectF, numbers: ExamplePictureData, at: int, theme: Theme
 ) -> None:
     """Paint the weights of a step in the default colours; all steps share one colour range.
 
@@ -206,11 +222,11 @@ def _paint_weights(
     """
     allowed = np.tri(len(numbers.letters), dtype=bool)
     samples = [sample_cells(weights, allowed) for weights in numbers.learned]
-    shares = numbers.learned[at] / find_range(samples, is_share=True).end
+    shares = numbers.learned[at] / find_range_of_samples(samples, is_share=True).end
     chosen = (shares * MAX_COLOUR_INDEX + 0.5).clip(0, MAX_COLOUR_INDEX).astype(np.uint8)
     chosen[~allowed] = FORBIDDEN
     painter.fillRect(box, QColor(theme.paper))
-    painter.drawImage(box, colour_image(chosen, DEFAULT_MAP, theme))
+    painter.drawImage(box, create_colour_image(chosen, DEFAULT_MAP, theme))
 
 
 def _paint_numbers(
@@ -218,14 +234,14 @@ def _paint_numbers(
 ) -> None:
     """Paint a matrix like a heatmap with the range −limit to limit, and its numbers if they fit."""
     chosen = ((1 + numbers / limit) / 2 * MAX_COLOUR_INDEX + 0.5).astype(np.uint8)
-    painter.drawImage(box, colour_image(chosen, AUTOMATIC_MAP, theme))
+    painter.drawImage(box, create_colour_image(chosen, AUTOMATIC_MAP, theme))
     wide, high = box.width() / numbers.shape[1], box.height() / len(numbers)
     if (
         wide < font_metrics(SMALL_PX).horizontalAdvance("−0.0000")
         or high < font_metrics(SMALL_PX).height()
     ):
         return
-    is_light = needs_dark_text(AUTOMATIC_MAP, theme)[chosen]
+    is_light = dark_text_mask(AUTOMATIC_MAP, theme)[chosen]
     for (row, column), value in np.ndenumerate(numbers):
         place = QRectF(box.left() + column * wide, box.top() + row * high, wide, high)
         colour = "#000000" if is_light[row, column] else "#ffffff"
@@ -240,7 +256,7 @@ def _draw_head_name(painter: QPainter, box: QRectF, head: int, theme: Theme) -> 
     _draw_text(painter, beside, f"Head {head + 1}", theme.ink, ALIGN_LEFT, bold=True)
 
 
-def _label_rows(painter: QPainter, area: QRectF, labels: Sequence[str], theme: Theme) -> None:
+def _paint_row_labels(painter: QPainter, area: QRectF, labels: Sequence[str], theme: Theme) -> None:
     row = area.height() / len(labels)
     for place, label in enumerate(labels):
         box = QRectF(area.left(), area.top() + place * row, area.width(), row)
@@ -261,14 +277,14 @@ def _draw_text(
     painter.drawText(box, align | Qt.TextFlag.TextDontClip, text)
 
 
-def _aligned_square(left: float, top: float, side: int) -> QRectF:
+def _pixel_aligned_square(left: float, top: float, side: int) -> QRectF:
     """Return a square aligned to whole pixels, so that its cells are sharp."""
     return QRectF(round(left), round(top), side, side)
 
 
-_PAINT: dict[Example, Callable[[QPainter, QRectF, PictureData, Theme], None]] = {
-    Example.BOOK: _paint_book,
-    Example.TRAINING: _paint_training,
-    Example.LESSON: _paint_lesson,
-    Example.TRAINED: _paint_trained,
+_PAINT: dict[StartPageExample, Callable[[QPainter, QRectF, ExamplePictureData, Theme], None]] = {
+    StartPageExample.BOOK: _paint_book_example,
+    StartPageExample.TRAINING: _paint_training_example,
+    StartPageExample.LESSON: _paint_lesson_example,
+    StartPageExample.TRAINED: _paint_trained_example,
 }

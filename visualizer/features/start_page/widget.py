@@ -18,10 +18,14 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from visualizer.features.start_page.examples import EXAMPLE_TEXTS, Example, load_picture_data
-from visualizer.features.start_page.paint import paint_picture
+from visualizer.features.start_page.examples import (
+    EXAMPLE_TEXTS,
+    StartPageExample,
+    load_picture_data,
+)
+from visualizer.features.start_page.paint import paint_example_picture
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
-from visualizer.widgets.labels import PlainLabel, plain_tooltip
+from visualizer.widgets.labels import PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.theme import LIGHT
 
@@ -48,7 +52,7 @@ class ExampleCard(QAbstractButton):
     opened = Signal(str)
     painted = Signal()
 
-    def __init__(self, example: Example) -> None:
+    def __init__(self, example: StartPageExample) -> None:
         super().__init__()
         self.example, self._theme = example, LIGHT
         text = EXAMPLE_TEXTS[example]
@@ -100,7 +104,7 @@ class ExampleCard(QAbstractButton):
         words = title + 4 * scale + max(said, 2 * font_metrics(12).height())
         picture = QRectF(inner)
         picture.setBottom(inner.bottom() - words - 12 * scale)
-        paint_picture(painter, picture, self.example, load_picture_data(), theme)
+        paint_example_picture(painter, picture, self.example, load_picture_data(), theme)
         below = QRectF(inner.left(), inner.bottom() - words, inner.width(), words)
         painter.setFont(scaled_font(14, QFont.Weight.DemiBold))
         painter.setPen(QColor(theme.ink))
@@ -144,7 +148,7 @@ class StartPage(QWidget):
         self._theme = LIGHT
         self.cards = {example: ExampleCard(example) for example in EXAMPLE_TEXTS}
         self.recent: list[RecentDocumentButton] = []
-        self.no_recent_label = PlainLabel("Documents that you open or save appear here.")
+        self.no_recent_label = PlainTextLabel("Documents that you open or save appear here.")
         self.open = QPushButton("Open…")
         self.show_at_start_box = QCheckBox("Show this page at startup")
         self.close_button = QPushButton("Close")
@@ -166,10 +170,10 @@ class StartPage(QWidget):
         column_layout(self, (0, 0, 0, 0)).addWidget(area)
 
     def _build_header(self) -> QHBoxLayout:
-        title = PlainLabel("Attention Visualizer")
+        title = PlainTextLabel("Attention Visualizer")
         title.setFont(scaled_font(20, QFont.Weight.DemiBold))
         title.setStyleSheet(f"font-size: {round(20 * text_scale())}px")
-        said = PlainLabel("Every number behind attention. Choose an example to start.")
+        said = PlainTextLabel("Every number behind attention. Choose an example to start.")
         said.setProperty("role", "quiet")
         words = column_layout(spacing=4)
         words.addWidget(title)
@@ -191,7 +195,7 @@ class StartPage(QWidget):
         return grid
 
     def _build_sidebar(self) -> QVBoxLayout:
-        title = PlainLabel("Recent documents")
+        title = PlainTextLabel("Recent documents")
         title.setStyleSheet("font-weight: 600")
         self.no_recent_label.setProperty("role", "quiet")
         self.no_recent_label.setWordWrap(True)
@@ -218,18 +222,18 @@ class StartPage(QWidget):
         newest = tuple(recent[:MAX_RECENT_FILES])
         if newest != self._recent:
             self._recent = newest
-            self._show_recent(newest)
+            self._show_recent_documents(newest)
         if theme is not self._theme:
             self._theme = theme
             for card in self.cards.values():
                 card.show_theme(theme)
         self.show_at_start_box.setChecked(is_shown_at_start)
 
-    def _show_recent(self, recent: tuple[Path, ...]) -> None:
+    def _show_recent_documents(self, recent: tuple[Path, ...]) -> None:
         for old in self.recent:
             old.deleteLater()
         self.recent = [RecentDocumentButton(number) for number in range(len(recent))]
-        before: QWidget = self.cards[Example.TRAINED]
+        before: QWidget = self.cards[StartPageExample.TRAINED]
         for button, path in zip(self.recent, recent, strict=True):
             room = round(SIDEBAR_WIDTH_PX * text_scale()) - 16
             name = font_metrics(12).elidedText(path.name, Qt.TextElideMode.ElideMiddle, room)
@@ -237,7 +241,7 @@ class StartPage(QWidget):
             button.setAccessibleName(path.name)
             button.setAccessibleDescription(str(path.parent))
             button.setToolTip(plain_tooltip(f"{path.name} in {path.parent}"))
-            button.clicked.connect(self._choose_recent)
+            button.clicked.connect(self._emit_document_chosen)
             self._list.addWidget(button)
             self.setTabOrder(before, button)
             before = button
@@ -246,13 +250,13 @@ class StartPage(QWidget):
             before = last
         self.no_recent_label.setVisible(not self.recent)
 
-    def _choose_recent(self) -> None:
+    def _emit_document_chosen(self) -> None:
         button = self.sender()
         if self._recent and isinstance(button, RecentDocumentButton):
             self.documentChosen.emit(self._recent[button.number])
 
-    def focus_first(self) -> None:
-        self.cards[Example.BOOK].setFocus()
+    def focus_first_example(self) -> None:
+        self.cards[StartPageExample.BOOK].setFocus()
 
     def focusNextPrevChild(self, is_next: bool) -> bool:
         """Keep the focus on the page, because the widgets behind it are not visible."""

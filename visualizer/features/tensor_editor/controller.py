@@ -36,11 +36,16 @@ class TensorEditController(QObject):
 
     def select_tensor(self, name: str) -> None:
         """Show another tensor for the same head."""
-        self._workspace.change_view(table=TableSelection(name, self._workspace.wanted.table.head))
+        self._workspace.change_view(
+            table=TableSelection(name, self._workspace.requested_view.table.head)
+        )
 
     def select_head(self, head: int) -> None:
         """Show another head, and move a pinned cell of this tensor to it."""
-        selection, pinned = self._workspace.wanted.table, self._workspace.wanted.pinned
+        selection, pinned = (
+            self._workspace.requested_view.table,
+            self._workspace.requested_view.pinned,
+        )
         if pinned and pinned.stage == selection.name and pinned.head is not None:
             pinned = Cell(pinned.stage, (head, *pinned.place[1:]))
         self._workspace.change_view(table=TableSelection(selection.name, head), pinned=pinned)
@@ -49,7 +54,7 @@ class TensorEditController(QObject):
         """Pin the cell selected in the table."""
         self._workspace.change_view(hovered=None, pinned=cell)
 
-    def set_number(self, name: str, row: int, column: int, text: str) -> None:
+    def set_cell_number(self, name: str, row: int, column: int, text: str) -> None:
         """Set a cell to the number that the user entered."""
         self._set_block(name, row, column, lambda: np.array([[parse_number(text)]]))
 
@@ -86,11 +91,11 @@ class TensorEditController(QObject):
             self._report_error(refused)
 
     def _show_document(self, document: Document) -> None:
-        wanted = self._workspace.wanted
+        wanted = self._workspace.requested_view
         selection = TableSelection(wanted.table.name, wanted.table.head)
         self._workspace.show_document(document, replace(wanted, table=selection))
 
     def _report_error(self, refused: InputError) -> None:
-        selection, document = self._workspace.wanted.table, self._workspace.document
+        selection, document = self._workspace.requested_view.table, self._workspace.document
         table = TableSelection(selection.name, selection.head, refused.sentence, document)
         self._workspace.change_view(table=table)

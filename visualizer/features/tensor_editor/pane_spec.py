@@ -20,7 +20,7 @@ def connect(pane: NumberTablePane, to: FeatureControllers) -> None:
     pane.tensorChosen.connect(controller.select_tensor)
     pane.headChosen.connect(controller.select_head)
     pane.cellPinned.connect(controller.pin_cell)
-    pane.numberEntered.connect(controller.set_number)
+    pane.numberEntered.connect(controller.set_cell_number)
     pane.numbersPasted.connect(controller.paste_block)
     pane.copyRequested.connect(controller.copy_block)
     pane.resetRequested.connect(controller.reset_tensor)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from visualizer.attention.custom_weights import read_weights
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import BIAS_SUFFIX, NORM_LAYERS, OWN_LAYERS, layer_symbol
-from visualizer.attention.stages import is_hatched, parameter_names
+from visualizer.attention.stages import has_forbidden_cells, parameter_names
 from visualizer.features.tensor_editor.tensor_edit import custom_values, not_editable_reason
 from visualizer.heatmap.board import HeatmapAxis, numbered_labels
 from visualizer.language.tokenizers import visible_tokens
@@ -85,10 +85,10 @@ class NumberTablePanel(Struct, frozen=True):
         return self.name in self.run.trace
 
     @property
-    def can_contain_words(self) -> bool:
+    def can_show_replacement_text(self) -> bool:
         """Whether cells may show a word instead of a number."""
         trace = self.run.trace
-        return self.name == trace.dropout_stage or is_hatched(
+        return self.name == trace.dropout_stage_name or has_forbidden_cells(
             trace.spec_at(self.leading), self.name
         )
 
@@ -98,14 +98,14 @@ class NumberTablePanel(Struct, frozen=True):
 
     def read_block(self, rows: slice, columns: slice) -> NumberBlock:
         if not self.is_stage:
-            return NumberBlock(_read_parameter(self.run, self.name, rows, columns))
+            return NumberBlock(_read_parameter_block(self.run, self.name, rows, columns))
         trace = self.run.trace
         index = (*self.leading, *((self.head,) if self.heads else ()), rows, columns)
         numbers = trace.read(self.name, index)
         forbidden = dropped = None
-        if is_hatched(trace.spec_at(self.leading), self.name):
-            forbidden = ~trace.allowed(self.name, self.leading, None, rows, columns)
-        before = trace.before_dropout(self.name)
+        if has_forbidden_cells(trace.spec_at(self.leading), self.name):
+            forbidden = ~trace.allowed_mask(self.name, self.leading, None, rows, columns)
+        before = trace.stage_name_before_dropout(self.name)
         if before:
             dropped = (numbers == 0) & (trace.read(before, index) != 0)
         return NumberBlock(numbers, forbidden, dropped)
@@ -116,7 +116,7 @@ class NumberTablePanel(Struct, frozen=True):
         return str(block.numbers[0, 0])
 
 
-def _read_parameter(run: Run, name: str, rows: slice, columns: slice) -> np.ndarray:
+def _read_parameter_block(run: Run, name: str, rows: slice, columns: slice) -> np.ndarray:
     trace = run.trace
     if not name.endswith(BIAS_SUFFIX):
         return read_weights(trace, name, rows, columns)
@@ -131,7 +131,7 @@ def _read_parameter(run: Run, name: str, rows: slice, columns: slice) -> np.ndar
 NUMBER_TABLE_PANEL: PanelId[NumberTablePanel | None] = PanelId("Numbers")
 
 
-def present_table(resolved: ResolvedView) -> NumberTablePanel:
+def present_number_table(resolved: ResolvedView) -> NumberTablePanel:
     """Present the chosen tensor, or the input vectors if the run does not contain it."""
     run, document, look = resolved.run, resolved.document, resolved.view.table
     choices = _list_tensors(run)
@@ -181,10 +181,12 @@ def _list_tensors(run: Run) -> tuple[tuple[str, str], ...]:
 def _table_axes(run: Run, name: str, leading: LeadingIndex) -> tuple[HeatmapAxis, HeatmapAxis]:
     if name in run.trace:
         row, column = run.trace.stage(name).dims[-2:]
-        labels = visible_tokens(run.labels(leading, row))
+        labels = visible_tokens(run.token_labels(leading, row))
         width = run.trace.shape(name)[-1]
         is_key = column == "key"
-        across = visible_tokens(run.labels(leading, "key")) if is_key else numbered_labels(width)
+        across = (
+            visible_tokens(run.token_labels(leading, "key")) if is_key else numbered_labels(width)
+        )
         return HeatmapAxis(row, labels, 1), HeatmapAxis(column, across, 1)
     height, width = run.trace.spec.custom_weight_sizes[name]
     row, column = _WEIGHT_AXES.get(name.removesuffix(BIAS_SUFFIX), ("d_in", "width"))
@@ -205,7 +207,7 @@ _WEIGHT_AXES = {
 
 PANEL = PanelSpec(
     NUMBER_TABLE_PANEL,
-    lambda resolved, inputs, previous: present_table(resolved),
+    lambda resolved, inputs, previous: present_number_table(resolved),
     None,
     NUMBER_TABLE_PANEL.name,
 )

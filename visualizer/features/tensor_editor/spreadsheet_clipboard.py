@@ -50,7 +50,9 @@ def parse_block(text: str) -> np.ndarray:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").rstrip("\n")
     if not text.strip():
         raise _clipboard_error("The clipboard contains no numbers.")
-    divider = _find_separator(text) if len(text) <= MAX_CELLS * _MAX_NUMBER_LENGTH else "\t"
+    divider = (
+        _detect_column_separator(text) if len(text) <= MAX_CELLS * _MAX_NUMBER_LENGTH else "\t"
+    )
     if (
         len(text) > MAX_CELLS * _MAX_NUMBER_LENGTH
         or text.count(divider) + text.count("\n") >= MAX_CELLS
@@ -91,7 +93,7 @@ def _clipboard_error(sentence: str) -> InputError:
 # --------------------------------------------------------------------------- column separator
 
 
-def _find_separator(text: str) -> str:
+def _detect_column_separator(text: str) -> str:
     bare = re.sub(r'"[^"\n]*"', "quoted", text)
     for divider in "\t;":
         if divider in bare:
@@ -129,7 +131,7 @@ def _parse_cells(rows: list[list[str]]) -> np.ndarray:
     wrong = np.argwhere(~np.isfinite(numbers))
     if len(wrong):
         row, column = wrong[0]
-        said = _describe_error(rows[row][column].strip())
+        said = _describe_cell_error(rows[row][column].strip())
         is_one = numbers.size == 1
         raise _clipboard_error(said if is_one else f"Row {row + 1}, column {column + 1}: {said}")
     return numbers
@@ -139,7 +141,7 @@ def _normalize_cell(cell: str) -> str:
     return cell.strip().replace("−", "-")
 
 
-def _describe_error(cell: str) -> str:
+def _describe_cell_error(cell: str) -> str:
     said = f"“{shorten(cell)}”"
     plain = _normalize_cell(cell)
     if not cell:

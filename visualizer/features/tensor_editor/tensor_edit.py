@@ -27,7 +27,7 @@ def not_editable_reason(run: Run, name: str) -> str:
     """Return the reason why a tensor cannot be edited, or an empty string if it can."""
     trace = run.trace
     if not trace.has_module:
-        return f"Numbers from {run.source} cannot be edited."
+        return f"Numbers from {run.source_display_name} cannot be edited."
     if name.endswith(BIAS_SUFFIX):
         is_own = custom_values(trace.spec, run, name) is not None
         source = "custom values" if is_own else "random values generated from the seed"
@@ -80,12 +80,12 @@ def replace_block(
         raise _edit_error(run, name, f"{wrong:g} is out of range for {document.spec.dtype}.")
     whole = whole.astype(np.float64)
     whole[row : row + height, column : column + width] = values
-    return _with_own_values(document, run, name, NumberMatrix.of(whole))
+    return _with_custom_values(document, run, name, NumberMatrix.from_array(whole))
 
 
 def reset_to_random(document: Document, run: Run, name: str) -> Document:
     """Return a document in which the tensor again has random values generated from the seed."""
-    return _with_own_values(document, run, name, None)
+    return _with_custom_values(document, run, name, None)
 
 
 def _edit_error(run: Run, name: str, sentence: str) -> InputError:
@@ -101,15 +101,17 @@ def custom_values(spec: AttentionSpec, run: Run, name: str) -> NumberMatrix | No
     return dict(spec.own_weights).get(name)
 
 
-def _with_own_values(document: Document, run: Run, name: str, own: NumberMatrix | None) -> Document:
+def _with_custom_values(
+    document: Document, run: Run, name: str, own: NumberMatrix | None
+) -> Document:
     if name in run.trace:
-        return document.set("own_input", own)
+        return document.with_setting("own_input", own)
     weights = dict(document.spec.own_weights)
     weights.pop(name, None)
     if own:
         weights[name] = own
     names = sorted(weights, key=[*OWN_LAYERS, *OWN_BIASES].index)
-    return document.set("own_weights", tuple((each, weights[each]) for each in names))
+    return document.with_setting("own_weights", tuple((each, weights[each]) for each in names))
 
 
 def _values_to_edit(document: Document, run: Run, name: str) -> np.ndarray:
@@ -118,8 +120,8 @@ def _values_to_edit(document: Document, run: Run, name: str) -> np.ndarray:
     is_input = name in run.trace
     sizes = run.trace.shape(name) if is_input else run.trace.spec.weight_sizes[name]
     if own and (own.rows, own.columns) == sizes:
-        return own.array()
-    if own != shown or not _is_shown(document, run, name):
+        return own.to_array()
+    if own != shown or not _matches_shown_values(document, run, name):
         raise _edit_error(
             run, name, "New numbers are being computed. You can edit them when they appear."
         )
@@ -129,7 +131,7 @@ def _values_to_edit(document: Document, run: Run, name: str) -> np.ndarray:
     return read_weights(run.trace, name)
 
 
-def _is_shown(document: Document, run: Run, name: str) -> bool:
+def _matches_shown_values(document: Document, run: Run, name: str) -> bool:
     """Return whether the document yields the values that the run shows."""
     if name in run.trace:
         fields: tuple[str, ...] = ("d_in", "seed", "dtype")

@@ -33,7 +33,7 @@ from visualizer.format import format_count, format_number
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel, plain_tooltip
+from visualizer.widgets.labels import PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.theme import LIGHT, Theme
 
@@ -72,7 +72,7 @@ class NumberTablePane(QWidget):
         self.setAccessibleName("Numbers")
         self.setMinimumWidth(round(PANE_WIDTH_PX * text_scale()))
         self.tensor, self.head, self.grid = QComboBox(), QComboBox(), NumberTableView()
-        self.facts, self.note, self.problem = PlainLabel(), PlainLabel(), PlainLabel()
+        self.facts, self.note, self.problem = PlainTextLabel(), PlainTextLabel(), PlainTextLabel()
         self.reset_button = QPushButton("Use random values")
         self._table: NumberTablePanel | None = None
         self._theme = LIGHT
@@ -147,7 +147,7 @@ class NumberTablePane(QWidget):
         self.head.setCurrentIndex(table.head)
         self.reset_button.setEnabled(table.is_custom)
         self.reset_button.setVisible(table.is_custom or table.is_editable)
-        self.facts.setText(_size_in_words(table))
+        self.facts.setText(_describe_size(table))
         head = f", head {table.head + 1}" if table.heads else ""
         self.grid.setAccessibleName(f"Numbers of {table.title}{head}")
         self.grid.setAccessibleDescription(table.problem or table.note)
@@ -176,7 +176,7 @@ class NumberTablePane(QWidget):
             self.numbersPasted.emit(self._table.name, row, column, text)
 
 
-def _size_in_words(table: NumberTablePanel) -> str:
+def _describe_size(table: NumberTablePanel) -> str:
     rows, columns = table.shape
     across = format_count(columns, table.columns.name if table.columns.is_token else "column")
     down = format_count(rows, table.rows.name if table.rows.is_token else "row")
@@ -260,11 +260,11 @@ class NumberTableModel(QAbstractTableModel):
             return None
         axis = self.table.columns if orientation == HORIZONTAL else self.table.rows
         if role == ItemRole.DisplayRole:
-            return _label_of(axis, section)
+            return _row_or_column_label(axis, section)
         if role == ItemRole.ToolTipRole:
-            return plain_tooltip(_label_of(axis, section))
+            return plain_tooltip(_row_or_column_label(axis, section))
         if role == ItemRole.AccessibleTextRole:
-            return f"{axis.name} {_label_of(axis, section)}"
+            return f"{axis.name} {_row_or_column_label(axis, section)}"
         if role == ItemRole.ForegroundRole:
             return QColor(self._theme.quiet)
         if role == ItemRole.TextAlignmentRole:
@@ -274,7 +274,10 @@ class NumberTableModel(QAbstractTableModel):
     def _describe_position(self, index: Index) -> str:
         assert self.table
         rows, columns = self.table.rows, self.table.columns
-        row, column = _label_of(rows, index.row()), _label_of(columns, index.column())
+        row, column = (
+            _row_or_column_label(rows, index.row()),
+            _row_or_column_label(columns, index.column()),
+        )
         return f"{rows.name} {row}, {columns.name} {column}"
 
     def _cell_content(self, index: Index) -> tuple[float, str]:
@@ -302,7 +305,7 @@ def _has_same_cells(table: NumberTablePanel | None, other: NumberTablePanel | No
 
 def _column_width(table: NumberTablePanel) -> int:
     """Return the common width of the columns, which fits the widest possible text."""
-    said = ["−0.0000", *(["masked"] if table.can_contain_words else [])]
+    said = ["−0.0000", *(["masked"] if table.can_show_replacement_text else [])]
     return round(max(map(font_metrics(12).horizontalAdvance, said)) + 14 * text_scale())
 
 
@@ -315,7 +318,7 @@ def _row_header_width(rows: HeatmapAxis) -> int:
     return round(min(needed + 28, MAX_NAME_WIDTH_PX * text_scale()))
 
 
-def _label_of(axis: HeatmapAxis, section: int) -> str:
+def _row_or_column_label(axis: HeatmapAxis, section: int) -> str:
     """Return the name of a row or column; the name of a token includes its position."""
     label = axis.labels[section]
     is_named = axis.is_token and label != str(section + 1)  # some captured positions have no token

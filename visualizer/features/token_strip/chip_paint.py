@@ -9,7 +9,7 @@ import numpy as np
 from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPen
 
-from visualizer.format import format_short
+from visualizer.format import format_two_decimals
 from visualizer.heatmap import colour_mapping
 from visualizer.language.tokenizers import SPACE_SYMBOL
 from visualizer.widgets.chip_area import (
@@ -159,7 +159,7 @@ def _paint_backgrounds(
                 inks[at] = theme.on_accent
         return inks
     inks, table = [], colour_mapping.colour_table(weights.map, theme)
-    light = colour_mapping.needs_dark_text(weights.map, theme)
+    light = colour_mapping.dark_text_mask(weights.map, theme)
     entries = weight_colour_indices(weights.values[[token for token, _ in words]], weights)
     for (token, box), entry in zip(words, entries.tolist(), strict=True):
         if weights.forbidden[token]:
@@ -197,7 +197,7 @@ def _chip_colours(weights: TokenWeights, token: int, theme: Theme) -> tuple[str,
     """Return the colour of a token's weight, and a text colour that is readable on it."""
     entry = weight_colour_indices(weights.values[token : token + 1], weights).item()
     fill = QColor(int(colour_mapping.colour_table(weights.map, theme)[entry])).name()
-    is_light = colour_mapping.needs_dark_text(weights.map, theme)[entry]
+    is_light = colour_mapping.dark_text_mask(weights.map, theme)[entry]
     return fill, "#000000" if is_light else "#FFFFFF"
 
 
@@ -213,6 +213,6 @@ def _draw_label(
     weights, number = tokens.weights, None
     if weights and box.height() > chip_height(False) + 1:
         is_known = not weights.forbidden[token] and token in weights.known
-        number = format_short(weights.values[token]) if is_known else ""
+        number = format_two_decimals(weights.values[token]) if is_known else ""
     painter.setPen(QColor(ink))
     draw_chip_text(painter, box, tokens.labels[token], number, weight)

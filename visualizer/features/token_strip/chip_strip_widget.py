@@ -39,12 +39,12 @@ OVERVIEW_WIDTH_PX = 12
 """Width of the overview, in pixels at the default text size."""
 
 
-def overview_width() -> float:
+def text_minimap_width() -> float:
     """Return the width of the overview at the current text size, in pixels."""
     return OVERVIEW_WIDTH_PX * text_scale()
 
 
-class TextOverview(Struct, frozen=True, eq=False):
+class TextMinimap(Struct, frozen=True, eq=False):
     """Weights of all lines of a text, with marks at the selected tokens.
 
     Parameters
@@ -72,7 +72,7 @@ class TextOverview(Struct, frozen=True, eq=False):
     ) -> bool:
         """Return whether the overview shows these tokens in this layout."""
         is_same = self.tokens is tokens and self.chips is chips and self.theme is theme
-        return is_same and (self.lines, self.rows) == (chips.lines, rows)
+        return is_same and (self.lines, self.rows) == (chips.line_count, rows)
 
     def paint(self, painter: QPainter, area: QRectF, seen: range) -> None:
         """Paint the overview.
@@ -99,14 +99,16 @@ class TextOverview(Struct, frozen=True, eq=False):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
 
 
-def create_overview(
+def create_text_minimap(
     tokens: TokenPanel, chips: WrappedChips, rows: int, theme: Theme
-) -> TextOverview:
+) -> TextMinimap:
     """Create the overview of a text that has at least one line."""
     weights = _render_weights(tokens.weights, chips, rows, theme) if tokens.weights else None
-    lines = chips.lines_of(tokens.subjects)
-    marked = np.unique(lines * rows // chips.lines)
-    return TextOverview(tokens, chips, theme, chips.lines, rows, weights, tuple(marked.tolist()))
+    lines = chips.lines_of_chips(tokens.subjects)
+    marked = np.unique(lines * rows // chips.line_count)
+    return TextMinimap(
+        tokens, chips, theme, chips.line_count, rows, weights, tuple(marked.tolist())
+    )
 
 
 def _render_weights(weights: TokenWeights, chips: WrappedChips, rows: int, theme: Theme) -> QImage:
@@ -114,13 +116,13 @@ def _render_weights(weights: TokenWeights, chips: WrappedChips, rows: int, theme
     values = weights.values[: len(chips)]
     is_hidden = weights.forbidden[: len(chips)] | ~np.isfinite(values)
     is_hidden[weights.known.stop :] = True
-    count = min(rows, chips.lines)
-    starts = chips.line_starts[np.arange(count) * chips.lines // count]
+    count = min(rows, chips.line_count)
+    starts = chips.line_starts[np.arange(count) * chips.line_count // count]
     shown = np.where(is_hidden, 0, values)
     high, low = np.maximum.reduceat(shown, starts), np.minimum.reduceat(shown, starts)
     entries = weight_colour_indices(np.where(-low > high, low, high), weights)
     entries[np.logical_and.reduceat(is_hidden, starts)] = colour_mapping.FORBIDDEN
-    return colour_mapping.colour_image(entries[:, None], weights.map, theme)
+    return colour_mapping.create_colour_image(entries[:, None], weights.map, theme)
 
 
 MAX_CHIP_LINES, MAX_TEXT_LINES = 4, 12
@@ -172,7 +174,7 @@ class TokenStrip(ChipScrollArea):
         self._ranked: TokenWeights | None = None
         self._rank = -1
         """Rank of the token that `go_to_largest` reached last in `_ranked`."""
-        self._overview: TextOverview | None = None
+        self._overview: TextMinimap | None = None
         self._is_held = self._is_on_overview = False
 
     # ------------------------------------------------------------------ showing
@@ -186,8 +188,8 @@ class TokenStrip(ChipScrollArea):
             self._lay_out()
         if len(tokens.subjects) == 1 and tokens.subjects != before.subjects:
             self._scroll_to(min(tokens.subjects))
-        elif self.is_text and tokens.sought != before.sought and tokens.chosen:
-            first = self._first_visible()
+        elif self.is_running_text and tokens.sought != before.sought and tokens.chosen:
+            first = self._first_visible_token()
             self._scroll_to(
                 min((at for at in tokens.chosen if at >= first), default=min(tokens.chosen))
             )
@@ -222,7 +224,7 @@ class TokenStrip(ChipScrollArea):
     # ------------------------------------------------------------------ layout
 
     def sizeHint(self) -> QSize:
-        lines = min(self._max_visible_lines, self._wrapped.lines)
+        lines = min(self._max_visible_lines, self._wrapped.line_count)
         return QSize(100, round(lines * self._line_pitch))
 
     def minimumSizeHint(self) -> QSize:
@@ -235,13 +237,13 @@ class TokenStrip(ChipScrollArea):
             self._lay_out()
 
     @property
-    def is_text(self) -> bool:
+    def is_running_text(self) -> bool:
         """Whether tokens are shown as running text rather than chips."""
         return len(self.tokens.labels) > MAX_CHIPS and self.tokens.patches is None
 
     @property
     def _max_visible_lines(self) -> int:
-        return MAX_TEXT_LINES if self.is_text else MAX_CHIP_LINES
+        return MAX_TEXT_LINES if self.is_running_text else MAX_CHIP_LINES
 
     @property
     def _has_numbers(self) -> bool:
@@ -250,11 +252,11 @@ class TokenStrip(ChipScrollArea):
 
     @property
     def _chip_height(self) -> float:
-        return word_height() if self.is_text else chip_height(self._has_numbers)
+        return word_height() if self.is_running_text else chip_height(self._has_numbers)
 
     @property
     def _chip_gaps(self) -> tuple[float, float]:
-        across, down = (0, LINE_GAP_PX) if self.is_text else (CHIP_GAP_PX, CHIP_GAP_PX)
+        across, down = (0, LINE_GAP_PX) if self.is_running_text else (CHIP_GAP_PX, CHIP_GAP_PX)
         return across * text_scale(), down * text_scale()
 
     @property
@@ -266,31 +268,33 @@ class TokenStrip(ChipScrollArea):
         if self._layout_task:
             self._layout_task.stop()
             self._layout_task = None
-        labels, first = self.tokens.labels, self._first_visible()
+        labels, first = self.tokens.labels, self._first_visible_token()
         measures = (font_metrics(12), text_scale())
         if labels is not self._measured_labels or measures != self._measured_with:
             self._measured_labels, self._measured_with = labels, measures
             self._widths, self._line_ends = [], set()
-        width = self.maximumViewportSize().width() - (overview_width() if self.is_text else 0)
+        width = self.maximumViewportSize().width() - (
+            text_minimap_width() if self.is_running_text else 0
+        )
         self._start_wrapping(width)
-        if self._wrapped.lines > self._max_visible_lines:
+        if self._wrapped.line_count > self._max_visible_lines:
             self._start_wrapping(width - self.verticalScrollBar().sizeHint().width())
         if len(self._wrapped) < len(labels):
-            self._layout_task = IncrementalTask(self._lay_out_rest(), self)
+            self._layout_task = IncrementalTask(self._lay_out_remaining_tokens(), self)
         self._set_scroll_range()
-        if self.is_text and first:
+        if self.is_running_text and first:
             self._scroll_to(min(first, len(labels) - 1), is_on_top=True)
         self.updateGeometry()
         self.viewport().update()
 
-    def _first_visible(self) -> int:
+    def _first_visible_token(self) -> int:
         """Return the first token of the top line, or of the line that is about to be on top."""
         if self._awaited is not None and self._is_awaited_on_top:
             return self._awaited
-        lines = self._wrapped.lines
+        lines = self._wrapped.line_count
         if not lines:
             return 0
-        line = round(self.verticalScrollBar().value() / self._wrapped.pitch)
+        line = round(self.verticalScrollBar().value() / self._wrapped.line_pitch)
         return self._wrapped.chips_in_line(min(line, lines - 1)).start
 
     def _start_wrapping(self, width: float) -> None:
@@ -302,11 +306,13 @@ class TokenStrip(ChipScrollArea):
         start = len(self._wrapped)
         if start == len(self._widths):
             self._measure_tokens(start)
-        self._wrapped.extend(self._widths[start : start + TOKENS_PER_LAYOUT_PART], self._line_ends)
+        self._wrapped.append_chips(
+            self._widths[start : start + TOKENS_PER_LAYOUT_PART], self._line_ends
+        )
 
     def _measure_tokens(self, start: int) -> None:
         labels = self.tokens.labels[start : start + TOKENS_PER_LAYOUT_PART]
-        if self.is_text:
+        if self.is_running_text:
             self._widths += self._label_widths.word_widths(labels, self._has_own_spaces)
             ends = (at for at, label in enumerate(labels, start) if label.endswith(LINE_END))
             self._line_ends.update(ends)
@@ -318,7 +324,7 @@ class TokenStrip(ChipScrollArea):
         """Whether the tokens include the spaces between words."""
         return any(label.startswith(SPACES) for label in self.tokens.labels[:MAX_ANNOUNCED_TOKENS])
 
-    def _lay_out_rest(self) -> Generator[None]:
+    def _lay_out_remaining_tokens(self) -> Generator[None]:
         while len(self._wrapped) < len(self.tokens.labels):
             self._lay_out_next_tokens()
             self._set_scroll_range()
@@ -330,7 +336,7 @@ class TokenStrip(ChipScrollArea):
 
     def _set_scroll_range(self) -> None:
         bar, seen = self.verticalScrollBar(), self._max_visible_lines
-        bar.setRange(0, round(max(0, self._wrapped.lines - seen) * self._line_pitch))
+        bar.setRange(0, round(max(0, self._wrapped.line_count - seen) * self._line_pitch))
         bar.setSingleStep(round(self._line_pitch))
         bar.setPageStep(round(seen * self._line_pitch))
 
@@ -343,10 +349,10 @@ class TokenStrip(ChipScrollArea):
         painter.translate(0, -down)
         seen = QRectF(event.rect()).translated(0, down)
         focused = self._at if self.hasFocus() else None
-        if self.is_text:
+        if self.is_running_text:
             words = [*self._chips_within(seen)]
             paint_words(painter, words, self.tokens, self._theme, focused)
-            self._paint_overview(painter, down)
+            self._paint_minimap(painter, down)
         else:
             for token, box in self._chips_within(seen):
                 paint_chip(painter, box, self.tokens, token, self._theme, token == focused)
@@ -355,41 +361,43 @@ class TokenStrip(ChipScrollArea):
     def _chips_within(self, area: QRectF) -> Iterator[tuple[int, QRectF]]:
         """Yield each token of the lines that intersect an area, with its rectangle."""
         chips = self._wrapped
-        if chips.lines:
+        if chips.line_count:
             for line in range(chips.line_at(area.top()), chips.line_at(area.bottom()) + 1):
-                yield from zip(chips.chips_in_line(line), chips.boxes(line), strict=True)
+                yield from zip(
+                    chips.chips_in_line(line), chips.chip_rects_in_line(line), strict=True
+                )
 
     # ------------------------------------------------------------------ overview
 
     @property
-    def _overview_area(self) -> QRectF:
+    def _minimap_area(self) -> QRectF:
         """The rectangle of the overview in the viewport."""
-        view, width = self.viewport().rect(), overview_width() if self.is_text else 0
+        view, width = self.viewport().rect(), text_minimap_width() if self.is_running_text else 0
         return QRectF(view.width() - width, 0, width, view.height())
 
-    def _paint_overview(self, painter: QPainter, down: int) -> None:
-        area, chips, tokens, theme = self._overview_area, self._wrapped, self.tokens, self._theme
+    def _paint_minimap(self, painter: QPainter, down: int) -> None:
+        area, chips, tokens, theme = self._minimap_area, self._wrapped, self.tokens, self._theme
         rows = round(area.height())
-        if not chips.lines or not rows:
+        if not chips.line_count or not rows:
             return
         if not self._overview or not self._overview.matches_layout(tokens, chips, rows, theme):
-            self._overview = create_overview(tokens, chips, rows, theme)
+            self._overview = create_text_minimap(tokens, chips, rows, theme)
         painter.resetTransform()
         first = chips.line_at(down)
         self._overview.paint(painter, area, range(first, first + self._max_visible_lines))
 
-    def _go_to_overview_row(self, y: float) -> None:
+    def _go_to_minimap_row(self, y: float) -> None:
         """Centre the lines that the overview shows at the given y coordinate."""
-        area, bar = self._overview_area, self.verticalScrollBar()
-        line = y / area.height() * self._wrapped.lines
+        area, bar = self._minimap_area, self.verticalScrollBar()
+        line = y / area.height() * self._wrapped.line_count
         bar.setValue(round((line - self._max_visible_lines / 2) * self._line_pitch))
 
     # ------------------------------------------------------------------ mouse
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        self._is_on_overview = self._overview_area.contains(event.position())
+        self._is_on_overview = self._minimap_area.contains(event.position())
         if self._is_on_overview:
-            self._go_to_overview_row(event.position().y())
+            self._go_to_minimap_row(event.position().y())
             return
         token = self._chip_at(event.position())
         self._is_held = event.button() == Qt.MouseButton.LeftButton and token is not None
@@ -408,7 +416,7 @@ class TokenStrip(ChipScrollArea):
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         if self._is_on_overview:
-            self._go_to_overview_row(event.position().y())
+            self._go_to_minimap_row(event.position().y())
             return
         token = self._chip_at(event.position())
         if self._is_held and token is not None and token != self._at:
@@ -452,12 +460,12 @@ class TokenStrip(ChipScrollArea):
         else:
             super().keyPressEvent(event)
 
-    def go_to_largest(self) -> None:
+    def go_to_largest_weight(self) -> None:
         """Go to the token with the largest weight; repeated calls cycle through the next ones."""
         weights = self.tokens.weights
         if weights != self._ranked:
             self._ranked, self._rank = weights, -1
-        places = weights.largest(MAX_RANKED_TOKENS) if weights else ()
+        places = weights.largest_tokens(MAX_RANKED_TOKENS) if weights else ()
         if not places:
             return
         self._rank = (self._rank + 1) % len(places)
@@ -483,13 +491,13 @@ class TokenStrip(ChipScrollArea):
 
     def _token_in_adjacent_line(self, lines: int) -> int:
         """Return the token nearest to the current one in the line above or below."""
-        chips, here = self._wrapped, self._wrapped.line_of(self._at)
+        chips, here = self._wrapped, self._wrapped.line_of_chip(self._at)
         if self._at >= len(chips):  # not laid out yet
             return self._at
         there, across = here + lines, self.chips[self._at].center().x()
-        if not 0 <= there < chips.lines:
+        if not 0 <= there < chips.line_count:
             return self._at
-        centres = [box.center().x() for box in chips.boxes(there)]
+        centres = [box.center().x() for box in chips.chip_rects_in_line(there)]
         nearest = min(range(len(centres)), key=lambda at: abs(centres[at] - across))
         return chips.chips_in_line(there)[nearest]
 
@@ -505,7 +513,7 @@ class TokenStrip(ChipScrollArea):
             return
         box, bar = self.chips[token], self.verticalScrollBar()
         if is_on_top:
-            bar.setValue(round(self._wrapped.line_of(token) * self._line_pitch))
+            bar.setValue(round(self._wrapped.line_of_chip(token) * self._line_pitch))
             return
         gap = self._chip_gaps[1] / 2
         low, high = box.bottom() + gap - self.viewport().height(), box.top() - gap

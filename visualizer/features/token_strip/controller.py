@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
-from visualizer.features.token_strip.presenter import TOKENS_PANEL, cell_of_token
+from visualizer.features.token_strip.presenter import TOKENS_PANEL, hovered_cell_of_token
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_lookup import cell_at
-from visualizer.session.token_selection import TokenRole, select_matches, select_next_match
+from visualizer.session.token_selection import (
+    TokenRole,
+    select_matching_tokens,
+    select_next_matching_token,
+)
 
 if TYPE_CHECKING:
     from visualizer.features.token_strip.widget import TokenPane
@@ -28,7 +32,7 @@ class TokenSelectionController(QObject):
         super().__init__(parent)
         self._workspace = workspace
 
-    def follow_pane(self, pane: TokenPane) -> None:
+    def connect_pane(self, pane: TokenPane) -> None:
         """Connect the signals of the Tokens pane."""
         pane.tokensChosen.connect(self.select_tokens)
         pane.hovered.connect(self.hover_token)
@@ -38,7 +42,7 @@ class TokenSelectionController(QObject):
 
     @property
     def _current_selection(self) -> TokenSelection:
-        return self._workspace.wanted.tokens
+        return self._workspace.requested_view.tokens
 
     def select_tokens(self, tokens: frozenset[int]) -> None:
         """Select tokens; if the set is empty, the weights of the cursor are shown."""
@@ -59,7 +63,7 @@ class TokenSelectionController(QObject):
     def hover_token(self, token: int | None) -> None:
         """Mark the cell that corresponds to the token under the pointer as hovered."""
         resolved = self._workspace.screen.resolved
-        cell = cell_of_token(resolved, token) if resolved and token is not None else None
+        cell = hovered_cell_of_token(resolved, token) if resolved and token is not None else None
         self._workspace.change_view(hovered=cell)
 
     def deselect_all(self) -> None:
@@ -71,24 +75,26 @@ class TokenSelectionController(QObject):
 
     def switch_role(self) -> None:
         """Switch between query and key."""
-        self.set_role(self._current_selection.role.other)
+        self.set_role(self._current_selection.role.opposite)
 
     def find_tokens(self, sought: str) -> None:
         """Select all tokens that contain the search text."""
         labels = self._workspace.screen.panel(TOKENS_PANEL).labels
-        self._workspace.change_view(tokens=select_matches(self._current_selection, labels, sought))
+        self._workspace.change_view(
+            tokens=select_matching_tokens(self._current_selection, labels, sought)
+        )
 
     def go_to_match(self, steps: int) -> None:
         """Select the next or the previous match, and scroll it into view."""
         labels = self._workspace.screen.panel(TOKENS_PANEL).labels
-        selection = select_next_match(self._current_selection, labels, steps)
+        selection = select_next_matching_token(self._current_selection, labels, steps)
         if selection.match is None:
             return
         (token,) = selection.chosen
         query, key = (token, None) if selection.role is TokenRole.QUERY else (None, token)
-        zoom, run = self._workspace.wanted.zoom, self._workspace.run
+        zoom, run = self._workspace.requested_view.zoom, self._workspace.run
         if zoom and run:
-            zoom = zoom.pan_to_include(run.trace.sides, query, key)
+            zoom = zoom.pan_to_include(run.trace.query_key_counts, query, key)
         self._workspace.change_view(tokens=selection, zoom=zoom)
         for panel in self._workspace.screen.panel(BOARD_CONTENTS).board.heatmaps:
             if panel.columns.name == "key":

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def connect(pane: TokenPane, to: FeatureControllers) -> None:
     """Connect the pane to the controller of the token selection."""
-    to.token_selection_controller.follow_pane(pane)
+    to.token_selection_controller.connect_pane(pane)
 
 
 PANE = PaneSpec(
@@ -28,6 +28,8 @@ PANE = PaneSpec(
     panel=PANEL,
     commands={
         "token_selection.find": lambda pane: pane.open_search(),
-        "token_selection.go_to_largest_weight": lambda pane: pane.visible_strip.go_to_largest(),
+        "token_selection.go_to_largest_weight": lambda pane: (
+            pane.visible_strip.go_to_largest_weight()
+        ),
     },
 )

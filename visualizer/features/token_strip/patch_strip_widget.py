@@ -15,7 +15,7 @@ from visualizer.features.token_strip.chip_paint import (
     weight_colour_indices,
 )
 from visualizer.features.token_strip.chip_strip_widget import TokenStrip
-from visualizer.format import format_short
+from visualizer.format import format_two_decimals
 from visualizer.heatmap import colour_mapping
 from visualizer.widgets.chip_area import ALIGN_CENTRE, CHIP_GAP_PX, NUMBER_SIZE_PX
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
@@ -128,7 +128,7 @@ def _has_numbers(boxes: Sequence[QRectF], patches: ImagePatches) -> bool:
     """Return whether the patches are few enough and large enough to show numbers."""
     box, room = boxes[patches.first], font_metrics(NUMBER_SIZE_PX).horizontalAdvance("−0.00") + 4
     return (
-        patches.tokens <= MAX_NUMBERED_TOKENS
+        patches.token_count <= MAX_NUMBERED_TOKENS
         and box.width() >= room
         and box.height() >= font_metrics(12).height()
     )
@@ -141,13 +141,13 @@ def _paint_numbers(
     patches: ImagePatches,
     theme: Theme,
 ) -> None:
-    light = colour_mapping.needs_dark_text(weights.map, theme)
+    light = colour_mapping.dark_text_mask(weights.map, theme)
     entries = weight_colour_indices(weights.values, weights)
     painter.setFont(scaled_font(NUMBER_SIZE_PX))
-    for token in range(patches.first, patches.tokens):
+    for token in range(patches.first, patches.token_count):
         if not weights.forbidden[token]:
             painter.setPen(QColor("#000000" if light[entries[token]] else "#FFFFFF"))
-            painter.drawText(boxes[token], ALIGN_CENTRE, format_short(weights.values[token]))
+            painter.drawText(boxes[token], ALIGN_CENTRE, format_two_decimals(weights.values[token]))
 
 
 def _paint_frames(
@@ -206,7 +206,7 @@ class PatchStrip(TokenStrip):
         patches, width = self._pictures.patches, self.maximumViewportSize().width() - 2.0
         self.verticalScrollBar().setRange(0, 0)
         labels = self.tokens.labels[: patches.first]
-        self._flow(
+        self._lay_out_chips(
             self._label_widths.chip_widths(labels, self._has_numbers), self._chip_height, width
         )
         gap = CHIP_GAP_PX * text_scale()
@@ -232,7 +232,7 @@ class PatchStrip(TokenStrip):
 
     def paintEvent(self, event: QPaintEvent) -> None:
         pictures = self._pictures
-        if pictures is None or len(self.chips) != pictures.patches.tokens:
+        if pictures is None or len(self.chips) != pictures.patches.token_count:
             return
         painter = QPainter(self.viewport())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -248,17 +248,17 @@ class PatchStrip(TokenStrip):
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
-        self._set_pointed(self._chip_at(event.position()))
+        self._set_hovered_token(self._chip_at(event.position()))
 
     def viewportEvent(self, event: QEvent) -> bool:
         if event.type() == QEvent.Type.Leave:
-            self._set_pointed(None)
+            self._set_hovered_token(None)
         return super().viewportEvent(event)
 
     def _chip_at(self, point: QPointF) -> int | None:
         return next((at for at, box in enumerate(self.chips) if box.contains(point)), None)
 
-    def _set_pointed(self, token: int | None) -> None:
+    def _set_hovered_token(self, token: int | None) -> None:
         if token != self._pointed:
             self._pointed = token
             self.hovered.emit(token)
@@ -273,4 +273,4 @@ class PatchStrip(TokenStrip):
         there = self._at + lines * patches.columns
         if there < patches.first:
             return max(0, patches.first - 1)
-        return there if there < patches.tokens else self._at
+        return there if there < patches.token_count else self._at

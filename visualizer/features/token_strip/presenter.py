@@ -24,14 +24,18 @@ from visualizer.features.token_strip.token_weight_sums import (
 )
 from visualizer.format import format_count, shorten
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
-from visualizer.heatmap.cell_cursor import cursor_on, present_cursor
-from visualizer.heatmap.colour_range import AutomaticRange, automatic_range, end_with_tolerance
+from visualizer.heatmap.cell_cursor import create_cursor_on_cell, present_cursor
+from visualizer.heatmap.colour_range import (
+    AutomaticColourRange,
+    end_with_tolerance,
+    find_cached_range,
+)
 from visualizer.language.tokenizers import visible_tokens
 from visualizer.session.cell_address import Cell
-from visualizer.session.pane_spec import PanelSpec, prefetch_only
+from visualizer.session.pane_spec import PanelSpec, prefetch_without_panel
 from visualizer.session.screen import PanelId
 from visualizer.session.timeline import StepSize
-from visualizer.session.token_selection import TokenRole, find_matches
+from visualizer.session.token_selection import TokenRole, find_matching_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Mapping
@@ -98,7 +102,7 @@ class TokenWeights(Struct, frozen=True, eq=False):
 
     __hash__ = None  # type: ignore[assignment]
 
-    def largest(self, count: int) -> tuple[int, ...]:
+    def largest_tokens(self, count: int) -> tuple[int, ...]:
         """Return the tokens with the largest absolute values, largest first; zeros are excluded."""
         sizes = np.where(self.forbidden | ~np.isfinite(self.values), 0, np.abs(self.values))
         sizes[self.known.stop :] = 0
@@ -159,7 +163,7 @@ TOKENS_PANEL: PanelId[TokenPanel] = PanelId("Tokens")
 def present_tokens(resolved: ResolvedView, cursor: CellCursor) -> TokenPanel:
     """Present the tokens, with marks at the cursor or, without one, at the cell in playback."""
     run, selection, labels = resolved.run, resolved.view.tokens, _token_labels(resolved)
-    cursor, cell = _cursor_with_step(resolved, cursor)
+    cursor, cell = _cursor_and_cell(resolved, cursor)
     request = _weight_request(resolved, cursor, cell)
     is_query, are_apart = request.are_queries, not run.has_same_keys
     lengths = run.trace.spec.lengths
@@ -177,7 +181,7 @@ def present_tokens(resolved: ResolvedView, cursor: CellCursor) -> TokenPanel:
         None if are_apart and is_query else cursor.key,
         padding,
         selection.role,
-        selection.trim_to(len(labels)),
+        selection.tokens_below(len(labels)),
         request.subjects,
         weights,
         selection.sought,
@@ -190,14 +194,14 @@ def present_tokens(resolved: ResolvedView, cursor: CellCursor) -> TokenPanel:
 
 def _token_labels(resolved: ResolvedView) -> tuple[str, ...]:
     axis = "query" if resolved.view.tokens.role is TokenRole.QUERY else "key"
-    return visible_tokens(resolved.run.words(resolved.leading, axis))
+    return visible_tokens(resolved.run.axis_tokens(resolved.leading, axis))
 
 
-def _cursor_with_step(resolved: ResolvedView, cursor: CellCursor) -> tuple[CellCursor, Cell | None]:
+def _cursor_and_cell(resolved: ResolvedView, cursor: CellCursor) -> tuple[CellCursor, Cell | None]:
     """Return the cursor and its cell: those of the pointer or, without one, of the current step."""
-    cell, step_cell = resolved.hovered_or_pinned, resolved.step_cell
+    cell, step_cell = resolved.hovered_or_pinned_cell, resolved.described_step_cell
     if cell is None and step_cell and resolved.view.playhead.grain is not StepSize.STAGE:
-        return cursor_on(resolved, step_cell, None), step_cell
+        return create_cursor_on_cell(resolved, step_cell, None), step_cell
     return cursor, cell
 
 
@@ -213,7 +217,7 @@ def _weight_request(
     """
     run, selection = resolved.run, resolved.view.tokens
     is_query = selection.role is TokenRole.QUERY
-    chosen = selection.trim_to(len(_token_labels(resolved)))
+    chosen = selection.tokens_below(len(_token_labels(resolved)))
     at = cursor.query if is_query else cursor.key
     subjects = chosen or (frozenset() if at is None else frozenset({at}))
     cell = resolved.pinned if chosen else cell
@@ -226,7 +230,7 @@ def _weight_request(
     )
 
 
-def cell_of_token(resolved: ResolvedView, token: int) -> Cell | None:
+def hovered_cell_of_token(resolved: ResolvedView, token: int) -> Cell | None:
     """Return the cell to mark as hovered while the pointer is on a token.
 
     If one token is selected, this is the cell of both tokens; otherwise, it is the cell with the
@@ -235,7 +239,7 @@ def cell_of_token(resolved: ResolvedView, token: int) -> Cell | None:
     """
     run, selection = resolved.run, resolved.view.tokens
     stage = resolved.weights_stage(resolved.pinned)
-    is_known = 0 <= token < len(run.words(resolved.leading)) and run.has_same_keys
+    is_known = 0 <= token < len(run.axis_tokens(resolved.leading)) and run.has_same_keys
     if not is_known or stage in resolved.hidden_stages:
         return None
     is_query, head = selection.role is TokenRole.QUERY, resolved.caption_head
@@ -264,10 +268,10 @@ def _describe_role(run: Run, role: TokenRole) -> str:
 def _has_weights(resolved: ResolvedView, request: WeightSumRequest) -> bool:
     """Return whether there are weights to show."""
     is_square = resolved.run.has_same_keys
-    return bool(request.subjects) and is_square and not _is_hidden(resolved, request)
+    return bool(request.subjects) and is_square and not _are_weights_hidden(resolved, request)
 
 
-def _is_hidden(resolved: ResolvedView, request: WeightSumRequest) -> bool:
+def _are_weights_hidden(resolved: ResolvedView, request: WeightSumRequest) -> bool:
     """Return whether the weights are hidden for a prediction or not reached by playback yet."""
     last = len(_token_labels(resolved)) - 1
     # Of all rows, playback reaches the last one last.
@@ -287,10 +291,10 @@ def _present_weights(resolved: ResolvedView, request: WeightSumRequest) -> Token
     chosen = resolved.view.colouring
     high = largest or 1.0
     if len(request.subjects) == 1:
-        high = _panel_range(request.trace, request.stage, request.leading, low).end
+        high = _automatic_panel_range(request.trace, request.stage, request.leading, low).end
     colours = (chosen.diverging, -high, high) if low < 0 else (chosen.sequential, 0.0, high)
     says, known = _describe_weights(_token_labels(resolved), request), range(len(values))
-    if not sums.is_whole:
+    if not sums.is_complete:
         says += f"; {sums.read:,} of {sums.rows:,} rows computed so far"
         known = known if request.are_queries else range(sums.read)
     qualifier = request.trace.weights_qualifier(request.stage)
@@ -299,9 +303,9 @@ def _present_weights(resolved: ResolvedView, request: WeightSumRequest) -> Token
     )
 
 
-def _panel_range(
+def _automatic_panel_range(
     trace: Trace, stage: str, leading: LeadingIndex, low: float = 0.0
-) -> AutomaticRange:
+) -> AutomaticColourRange:
     """Return the automatic range of the panels that show the weights.
 
     Parameters
@@ -309,8 +313,8 @@ def _panel_range(
     low : float
         The smallest weight; if it is negative, the range is that of signed values.
     """
-    shown, is_weights = [(trace, trace.cached_stage(stage))], trace.stage(stage).is_weights
-    return automatic_range(shown, [leading], stage * is_weights, is_weights and low >= 0)
+    shown, is_weights = [(trace, trace.cached_stage_tensor(stage))], trace.stage(stage).is_weights
+    return find_cached_range(shown, [leading], stage * is_weights, is_weights and low >= 0)
 
 
 def _describe_weights(labels: tuple[str, ...], request: WeightSumRequest) -> str:
@@ -335,7 +339,7 @@ def _describe_matches(view: View, labels: tuple[str, ...]) -> str:
     selection = view.tokens
     if not selection.sought:
         return ""
-    count = len(find_matches(labels, selection.sought))
+    count = len(find_matching_tokens(labels, selection.sought))
     if selection.match is None or not count:
         return f"{count:,} found" if count else "no matches"
     return f"{selection.match % count + 1:,} of {count:,}"
@@ -362,12 +366,12 @@ def prefetch(resolved: ResolvedView) -> None:
     """Prepare the labels and the values of the selected tokens; called on the worker."""
     trace = resolved.run.trace
     for axis in ("query", "key"):
-        visible_tokens(resolved.run.words(resolved.leading, axis))
+        visible_tokens(resolved.run.axis_tokens(resolved.leading, axis))
     if resolved.view.tokens.chosen:
         stage = resolved.weights_stage(resolved.pinned)
-        _panel_range(trace, stage, resolved.leading)
+        _automatic_panel_range(trace, stage, resolved.leading)
         if head_of_cell(resolved, resolved.pinned) is None:
-            trace.displayed_stage(stage, by=HeadAggregate.MEAN)
+            trace.displayed_tensor(stage, by=HeadAggregate.MEAN)
 
 
 def are_weights_read(resolved: ResolvedView) -> bool:
@@ -375,14 +379,14 @@ def are_weights_read(resolved: ResolvedView) -> bool:
     trace = resolved.run.trace
     if (
         not trace.is_blockwise
-        and trace.spec.heads * math.prod(trace.sides) <= MAX_GUI_THREAD_WEIGHTS
+        and trace.spec.heads * math.prod(trace.query_key_counts) <= MAX_GUI_THREAD_WEIGHTS
     ):
         return True
-    request = _weight_request(resolved, *_cursor_with_step(resolved, present_cursor(resolved)))
-    if not _has_weights(resolved, request) or not request.is_long:
+    request = _weight_request(resolved, *_cursor_and_cell(resolved, present_cursor(resolved)))
+    if not _has_weights(resolved, request) or not request.needs_worker:
         return True
     sums = known_sums(request)
-    return sums is not None and sums.is_whole
+    return sums is not None and sums.is_complete
 
 
 def read_more_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> None:
@@ -390,8 +394,8 @@ def read_more_weights(resolved: ResolvedView, is_over: Callable[[], bool]) -> No
     if are_weights_read(resolved):
         return
     end = monotonic() + READ_BATCH_S
-    request = _weight_request(resolved, *_cursor_with_step(resolved, present_cursor(resolved)))
-    _panel_range(request.trace, request.stage, request.leading)
+    request = _weight_request(resolved, *_cursor_and_cell(resolved, present_cursor(resolved)))
+    _automatic_panel_range(request.trace, request.stage, request.leading)
     read_more_sums(request, lambda: is_over() or monotonic() > end)
 
 
@@ -402,6 +406,6 @@ PANEL = PanelSpec(
     ),
     TokenPanel(),
     prefetch_key=prefetch_key,
-    prefetch=partial(prefetch_only, prefetch),
+    prefetch=partial(prefetch_without_panel, prefetch),
     is_refined=True,
 )

@@ -59,11 +59,11 @@ class WeightSumRequest(Struct, frozen=True):
         return self.stage, self.leading, self.head, self.subjects, self.are_queries
 
     @property
-    def is_long(self) -> bool:
+    def needs_worker(self) -> bool:
         """Whether the sums need so many weights that they are computed on the worker."""
         is_folded = self.head is None and not self.is_selection
         heads = self.trace.spec.heads if is_folded else 1
-        cells = heads * len(self.subjects) * max(self.trace.sides)
+        cells = heads * len(self.subjects) * max(self.trace.query_key_counts)
         return self.trace.is_blockwise or cells > MAX_GUI_THREAD_WEIGHTS
 
     def read_block(self, queries: slice, keys: slice) -> np.ndarray:
@@ -72,7 +72,7 @@ class WeightSumRequest(Struct, frozen=True):
         if self.head is not None:
             return trace.read(self.stage, (*index, self.head, queries, keys))
         if self._uses_head_mean:
-            return trace.displayed_stage(self.stage, by=HeadAggregate.MEAN).read(
+            return trace.displayed_tensor(self.stage, by=HeadAggregate.MEAN).read(
                 (*index, queries, keys)
             )
         every = trace.read(self.stage, (*index, slice(None), queries, keys))
@@ -80,7 +80,7 @@ class WeightSumRequest(Struct, frozen=True):
 
     def read_rows(self, queries: np.ndarray) -> np.ndarray:
         """Read all weights of the given queries, [query, key]."""
-        held = self.trace.displayed_stage(
+        held = self.trace.displayed_tensor(
             self.stage, by=HeadAggregate.MEAN if self._uses_head_mean else None
         )
         if self.head is not None:
@@ -96,12 +96,12 @@ class WeightSumRequest(Struct, frozen=True):
         """Whether the weights are read from the cached mean over heads."""
         return self.head is None and (self.is_selection or self.trace.is_blockwise)
 
-    def allowed(self, queries: slice | np.ndarray, keys: slice) -> np.ndarray | None:
+    def allowed_cells(self, queries: slice | np.ndarray, keys: slice) -> np.ndarray | None:
         """Return the cells that the mask allows, [query, key], or None if it allows all."""
         trace = self.trace
-        if not trace.is_hatched(self.stage, self.leading, self.head):
+        if not trace.has_forbidden_cells(self.stage, self.leading, self.head):
             return None
-        return trace.allowed(self.stage, self.leading, self.head, queries, keys)
+        return trace.allowed_mask(self.stage, self.leading, self.head, queries, keys)
 
 
 class WeightSums(Struct, frozen=True, eq=False):
@@ -123,7 +123,7 @@ class WeightSums(Struct, frozen=True, eq=False):
     rows: int
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         return self.read == self.rows
 
 
@@ -134,7 +134,7 @@ class _SumAccumulator:
     """
 
     def __init__(self, request: WeightSumRequest) -> None:
-        queries, keys = request.trace.sides
+        queries, keys = request.trace.query_key_counts
         self._subjects = np.array(sorted(request.subjects))
         self._values = np.zeros(keys if request.are_queries else queries)
         self._adds_rows = request.are_queries
@@ -143,12 +143,12 @@ class _SumAccumulator:
         self._read = 0
         self.known = self._snapshot_sums()
 
-    def read_more(self, request: WeightSumRequest, is_over: Callable[[], bool]) -> None:
+    def read_more_bands(self, request: WeightSumRequest, is_over: Callable[[], bool]) -> None:
         """Read at least one band, and further bands until `is_over()`.
 
         The request must be the one that was passed to the constructor.
         """
-        several = max(1, min(MAX_BAND_ROWS, MAX_BAND_WEIGHTS // request.trace.sides[1]))
+        several = max(1, min(MAX_BAND_ROWS, MAX_BAND_WEIGHTS // request.trace.query_key_counts[1]))
         add = self._add_rows if request.are_queries else self._add_columns
         while self._read < self._rows:
             band = slice(self._read, min(self._read + several, self._rows))
@@ -170,14 +170,14 @@ class _SumAccumulator:
         """Add the rows of the selected queries in a band."""
         rows = self._subjects[band]
         self._values += request.read_rows(rows).sum(axis=0, dtype=np.float64)
-        allowed = request.allowed(rows, slice(None))
+        allowed = request.allowed_cells(rows, slice(None))
         self._forbidden &= False if allowed is None else ~allowed.any(axis=0)
 
     def _add_columns(self, request: WeightSumRequest, rows: slice) -> None:
         """Add the weights of the selected keys in a band of rows."""
         self._forbidden[rows] = True
-        for span, among in _group_keys(self._subjects):
-            allowed = request.allowed(rows, span)
+        for span, among in _group_nearby_keys(self._subjects):
+            allowed = request.allowed_cells(rows, span)
             if allowed is not None and not allowed[:, among].any():
                 continue
             cells = request.read_block(rows, span)[:, among]
@@ -186,7 +186,7 @@ class _SumAccumulator:
             self._forbidden[rows] &= np.logical_not(may_read)
 
 
-def _group_keys(keys: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+def _group_nearby_keys(keys: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
     """Group nearby keys: yield the range of each group, and the indices of its keys within it."""
     for group in np.split(keys, np.flatnonzero(np.diff(keys // KEY_BLOCK_SIZE)) + 1):
         first = int(group[0])
@@ -198,9 +198,9 @@ _CACHED_SUMS: WeakKeyDictionary[Trace, OrderedDict[Hashable, _SumAccumulator]] =
 
 def known_sums(request: WeightSumRequest) -> WeightSums | None:
     """Return the sums known so far, or None if there are none; for short texts, all are known."""
-    if not request.is_long:
+    if not request.needs_worker:
         sums = _SumAccumulator(request)
-        sums.read_more(request, lambda: False)
+        sums.read_more_bands(request, lambda: False)
         return sums.known
     kept = _CACHED_SUMS.get(request.trace)
     in_parts = kept.get(request.key) if kept else None
@@ -214,4 +214,4 @@ def read_more_sums(request: WeightSumRequest, is_over: Callable[[], bool]) -> No
     kept[request.key] = sums
     while len(kept) > MAX_CACHED_SUMS:
         kept.popitem(last=False)
-    sums.read_more(request, is_over)
+    sums.read_more_bands(request, is_over)

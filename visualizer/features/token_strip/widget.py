@@ -21,11 +21,11 @@ from visualizer.features.token_strip.chip_strip_widget import TokenStrip
 from visualizer.features.token_strip.presenter import TOKENS_PANEL
 from visualizer.format import format_count, format_number
 from visualizer.heatmap import colour_mapping
-from visualizer.heatmap.colour_range import AutomaticRange
+from visualizer.heatmap.colour_range import AutomaticColourRange
 from visualizer.session.token_selection import TokenRole
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import PlainLabel, RichLabel
+from visualizer.widgets.labels import HtmlLabel, PlainTextLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.theme import LIGHT, Theme
 
@@ -70,7 +70,7 @@ class TokenColourBar(QWidget):
         if weights is None:
             return
         low = format_number(weights.low, 2) if weights.low else "0"
-        high = str(AutomaticRange(weights.high, weights.is_exceeded))
+        high = str(AutomaticColourRange(weights.high, weights.is_exceeded))
         left, right = (font_metrics(12).horizontalAdvance(end) + SPACING_PX for end in (low, high))
         width = self.width() - left - right
         if width < MIN_BAR_WIDTH_PX * text_scale():
@@ -81,7 +81,7 @@ class TokenColourBar(QWidget):
         painter.drawText(self.rect(), ALIGN_LEFT, low)
         bar = QRectF(left, self.height() / 2 - 3 * text_scale(), width, 6 * text_scale())
         ramp = np.arange(colour_mapping.MAX_COLOUR_INDEX + 1, dtype=np.uint8)[None]
-        painter.drawImage(bar, colour_mapping.colour_image(ramp, weights.map, self._theme))
+        painter.drawImage(bar, colour_mapping.create_colour_image(ramp, weights.map, self._theme))
         painter.drawText(self.rect(), ALIGN_RIGHT, high)
         painter.end()
 
@@ -119,7 +119,7 @@ class TokenPane(QScrollArea):
         self.patches: PatchStrip | None = None
         """The strip of image patches, created when the first image is shown."""
         self.strip.tokensChosen.connect(self.tokensChosen)
-        self.says = RichLabel()
+        self.says = HtmlLabel()
         self.says.setWordWrap(True)
         self.says.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
         self.roles: dict[TokenRole, QToolButton] = {}
@@ -150,7 +150,7 @@ class TokenPane(QScrollArea):
         )
         self.says.setText(tokens.weights.sentence if tokens.weights else hint)
         # The cursor moves constantly: the height of this pane must not change with it.
-        lines = 3 if self.visible_strip.is_text else 2  # a long text also shows progress
+        lines = 3 if self.visible_strip.is_running_text else 2  # a long text also shows progress
         self.says.setMinimumHeight(round(lines * font_metrics(12).height()) + 1)
         self.found.setText(tokens.found)
         if self.search.text() != tokens.sought and not self.search.hasFocus():
@@ -185,7 +185,7 @@ class TokenPane(QScrollArea):
         if theme is not self._theme:
             self._theme = theme
             for button in self.roles.values():
-                button.setStyleSheet(_style_sheet(theme))
+                button.setStyleSheet(_role_button_style_sheet(theme))
 
     def open_search(self) -> None:
         self.search_edit.show()
@@ -208,7 +208,7 @@ class TokenPane(QScrollArea):
             button.setAccessibleDescription(ROLE_TOOLTIPS[role])
             button.setCheckable(True)
             button.setProperty("token role", role)
-            button.clicked.connect(self._choose_role)
+            button.clicked.connect(self._emit_role_chosen)
             group.addButton(button)
             row.addWidget(button)
             self.roles[role] = button
@@ -218,7 +218,7 @@ class TokenPane(QScrollArea):
         return row
 
     def _build_search(self) -> QWidget:
-        self.search_edit, self.search, self.found = QWidget(), TokenSearchEdit(), PlainLabel()
+        self.search_edit, self.search, self.found = QWidget(), TokenSearchEdit(), PlainTextLabel()
         self.found.setProperty("role", "quiet")
         row = row_layout(self.search_edit, (0, 0, 0, 0))
         row.addWidget(self.search, 1)
@@ -229,7 +229,7 @@ class TokenPane(QScrollArea):
         self.search_edit.hide()
         return self.search_edit
 
-    def _choose_role(self) -> None:
+    def _emit_role_chosen(self) -> None:
         self.roleChosen.emit(TokenRole(self.sender().property("token role")))
 
 
@@ -265,7 +265,7 @@ def _token_count_hint(tokens: TokenPanel) -> str:
     return f"{format_count(len(tokens.labels) - tokens.padding, 'token')}{padded}. {hint}"
 
 
-def _style_sheet(theme: Theme) -> str:
+def _role_button_style_sheet(theme: Theme) -> str:
     return f"""
         QToolButton {{ color: {theme.ink}; background: {theme.paper}; padding: 2px 6px;
             border: 1px solid {theme.border}; border-radius: 0; }}

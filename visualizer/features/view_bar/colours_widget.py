@@ -17,10 +17,15 @@ from PySide6.QtWidgets import (
 
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.features.view_bar.presenter import VIEW_CONTROLS_PANEL, ViewControlsPanel
-from visualizer.session.view_options import ColourCurve, ColourLimits, ColourMapKind, maps_of_kind
-from visualizer.widgets.labels import PlainLabel
+from visualizer.session.view_options import (
+    ColourCurve,
+    ColourLimits,
+    ColourMapKind,
+    colour_maps_of_kind,
+)
+from visualizer.widgets.labels import PlainTextLabel
 from visualizer.widgets.layouts import column_layout
-from visualizer.widgets.setting_controls import combo_box
+from visualizer.widgets.setting_controls import create_combo_box
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -48,7 +53,7 @@ LIMIT_LABELS = {
     ColourLimits.TYPED: "Custom",
 }
 LIMIT_NAMES = {"low": "lower limit", "high": "upper limit"}
-SEQUENTIAL_MAPS = {each.id: each.title for each in maps_of_kind(ColourMapKind.SEQUENTIAL)}
+SEQUENTIAL_MAPS = {each.id: each.title for each in colour_maps_of_kind(ColourMapKind.SEQUENTIAL)}
 
 
 class ColoursPane(QScrollArea):
@@ -71,7 +76,7 @@ class ColoursPane(QScrollArea):
         self.lens = self._add_combo_box("Weights", TRANSFORM_LABELS)
         self.curve = self._add_combo_box("Colour scale", CURVE_LABELS)
         self.limits = self._add_combo_box("Range", LIMIT_LABELS)
-        self.problem = PlainLabel()
+        self.problem = PlainTextLabel()
         self.problem.setProperty("role", "warning")
         self.problem.setWordWrap(True)
         self.problem.hide()
@@ -82,10 +87,10 @@ class ColoursPane(QScrollArea):
         self._column.addStretch(1)
         self.setWidget(inner)
         self.boxes: dict[tuple[str, str], QLineEdit] = {}
-        self.titles: list[PlainLabel] = []
+        self.titles: list[PlainTextLabel] = []
 
     def _add_combo_box(self, words: str, choices: Mapping[Any, str]) -> QComboBox:
-        label, box = PlainLabel(words), combo_box(words, choices.items())
+        label, box = PlainTextLabel(words), create_combo_box(words, choices.items())
         label.setProperty("role", "quiet")
         label.setBuddy(box)
         box.activated.connect(self._emit_choice)
@@ -121,7 +126,7 @@ class ColoursPane(QScrollArea):
         self.problem.hide()
         wanted = self._panel.ends if self._has_custom_limits() else ()
         if [key for key, _ in self.boxes] != [each for end in wanted for each in [end.stage] * 2]:
-            self._make_boxes(wanted)
+            self._create_limit_boxes(wanted)
         for ends in wanted:
             for side, value in (("low", ends.low), ("high", ends.high)):
                 box = self.boxes[ends.stage, side]
@@ -129,12 +134,12 @@ class ColoursPane(QScrollArea):
                     box.setText(f"{value:.6g}".replace("-", "−"))
                 box.setEnabled(side == "high" or not ends.is_signed)
 
-    def _make_boxes(self, wanted: tuple[StageColourLimits, ...]) -> None:
+    def _create_limit_boxes(self, wanted: tuple[StageColourLimits, ...]) -> None:
         for widget in (*self.titles, *self.boxes.values()):
             widget.blockSignals(True)  # losing the focus on removal is not an edit
             widget.hide()
             widget.deleteLater()
-        self.boxes, self.titles = {}, [PlainLabel(ends.title) for ends in wanted]
+        self.boxes, self.titles = {}, [PlainTextLabel(ends.title) for ends in wanted]
         for row, ends in enumerate(wanted):
             self.grid.addWidget(self.titles[row], row, 0)
             for column, side in enumerate(("low", "high"), 1):

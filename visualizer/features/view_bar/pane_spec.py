@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def connect(pane: ColoursPane, to: FeatureControllers) -> None:
     """Connect the colour options."""
     pane.weightTransformChosen.connect(to.view_controller.set_weight_transform)
-    pane.curveChosen.connect(to.view_controller.set_curve)
-    pane.limitsChosen.connect(to.view_controller.set_limits)
+    pane.curveChosen.connect(to.view_controller.set_colour_curve)
+    pane.limitsChosen.connect(to.view_controller.set_colour_limits)
     pane.mapChosen.connect(to.view_controller.set_sequential_map)
     pane.limitsTyped.connect(to.view_controller.set_stage_limits)
 

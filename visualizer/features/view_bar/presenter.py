@@ -93,7 +93,7 @@ def present_view_controls(resolved: ResolvedView, board: Board) -> ViewControlsP
         resolved.view.colouring,
         _colour_limits(board),
         *_describe_range(board, resolved.view.colouring.limits),
-        *_describe_zoom(resolved),
+        *_describe_visible_range(resolved),
         Role.VALUES in resolved.run.trace,
     )
 
@@ -103,11 +103,11 @@ def _colour_limits(board: Board) -> tuple[StageColourLimits, ...]:
         StageColourLimits(
             first.stage, first.title, first.colour.low, first.colour.high, first.colour.is_signed
         )
-        for first in _first_panels(board)
+        for first in _first_panel_per_stage(board)
     )
 
 
-def _first_panels(board: Board) -> list[Heatmap]:
+def _first_panel_per_stage(board: Board) -> list[Heatmap]:
     """Return the first panel of each stage; in a comparison, this is the panel of A."""
     firsts = {column[0].stage: column[0] for column in reversed(board.columns)}
     return [*reversed(firsts.values())]
@@ -128,7 +128,7 @@ SCALE_TOOLTIP = (
 
 def _describe_range(board: Board, chosen: ColourLimits) -> tuple[str, str]:
     """Return a short caption for the range of the colour scale, and a sentence about it."""
-    firsts = _first_panels(board)
+    firsts = _first_panel_per_stage(board)
     if not firsts:
         return "", ""
     told = next((first for first in firsts if not first.colour.is_signed), firsts[0])
@@ -147,13 +147,13 @@ def _format_limits(colour: ColourScale) -> str:
     return f"{colour.low:.3g} to {colour.high:.3g}" + "+" * colour.is_exceeded
 
 
-def _describe_zoom(resolved: ResolvedView) -> tuple[str, str]:
+def _describe_visible_range(resolved: ResolvedView) -> tuple[str, str]:
     """Return a short caption for the visible queries and keys, and a sentence about them."""
     zoom = resolved.zoom
     if zoom is None:
         return "", ""
     queries, keys = (f"{span.start + 1}–{span.stop}" for span in (zoom.queries, zoom.keys))
-    down, across = (f"of {count:,}" for count in resolved.run.trace.sides)
+    down, across = (f"of {count:,}" for count in resolved.run.trace.query_key_counts)
     if down == across:
         return f"{queries} × {keys} {down}", f"Showing queries {queries} and keys {keys} {down}"
     parts = f"{queries} {down}", f"{keys} {across}"

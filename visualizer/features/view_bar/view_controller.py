@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject
 
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
-from visualizer.attention.remote_numbers import NumbersPendingError, forbid_waiting
+from visualizer.attention.remote_numbers import NumbersPendingError, forbid_waiting_for_numbers
 from visualizer.attention.roles import Role
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
@@ -19,7 +19,7 @@ from visualizer.session.model_panes import HeadScatterOptions
 from visualizer.session.view import CodeDialect, View
 from visualizer.session.view_changes import pin_cell
 from visualizer.session.view_options import ColourCurve, ColourLimits, ColourMapKind
-from visualizer.session.zoom_ranges import ZoomRange, row_role, zoom_by
+from visualizer.session.zoom_ranges import ZoomRange, row_token_role, zoom_by
 from visualizer.widgets.app_settings import save_colour_map
 
 if TYPE_CHECKING:
@@ -63,66 +63,67 @@ class ViewController(QObject):
     def __init__(self, workspace: Workspace, parent: QObject) -> None:
         super().__init__(parent)
         self._workspace = workspace
-        self._before = self._wanted
+        self._before = self._requested_view
         self._pending_pin: _PendingPin | None = None
         """The request, kept until the row is available; a server may still have to send the row."""
         self.front_head = 0
         """The head that was last in front on the flow board."""
         workspace.changed.connect(self._pin_largest)
 
-    def follow_bar(self, bar: ViewBar) -> None:
+    def connect_bar(self, bar: ViewBar) -> None:
         """Connect the view bar."""
         bar.stageToggled.connect(self._workspace.toggle_stage)
         bar.headToggled.connect(self.toggle_head)
         bar.soloHeadRequested.connect(self.solo_clicked_head)
 
     @property
-    def _wanted(self) -> View:
-        return self._workspace.wanted
+    def _requested_view(self) -> View:
+        return self._workspace.requested_view
 
     @property
     def _visible_range(self) -> ZoomRange | None:
         """The visible range, clamped to the text."""
-        resolved = self._workspace.wanted_resolved
+        resolved = self._workspace.resolved_requested_view
         return resolved.zoom if resolved else None
 
     # ------------------------------------------------------------------ zoom
 
     def zoom(self, factor: float, at: tuple[float, float] | None = None) -> None:
         """Zoom by a factor around the given position or, if it is None, around the pinned cell."""
-        resolved = self._workspace.wanted_resolved
+        resolved = self._workspace.resolved_requested_view
         if resolved:
-            sides, seen = resolved.run.trace.sides, _drawn_range(resolved)
+            sides, seen = resolved.run.trace.query_key_counts, _visible_block_range(resolved)
             if seen and at is None:
                 cursor = self._workspace.screen.panel(BOARD_CONTENTS).cursor
                 seen = seen.pan_to_include(sides, cursor.query, cursor.key)
-            at = at or self._zoom_centre(seen or ZoomRange.whole_area(sides))
+            at = at or self._zoom_centre(seen or ZoomRange.full_range(sides))
             self._workspace.change_view(zoom=zoom_by(seen, sides, factor, at))
 
     def zoom_at(self, factor: float, stage: str, row: float, column: float) -> None:
         """Zoom around a row and column of a stage, which stay under the pointer."""
-        resolved = self._workspace.wanted_resolved
+        resolved = self._workspace.resolved_requested_view
         if resolved:
-            at = self._tokens_at(stage, row, column)
+            at = self._query_and_key_at(stage, row, column)
             middle = self._zoom_centre(
-                _drawn_range(resolved) or ZoomRange.whole_area(resolved.run.trace.sides)
+                _visible_block_range(resolved)
+                or ZoomRange.full_range(resolved.run.trace.query_key_counts)
             )
             query, key = (now if it is None else it for it, now in zip(at, middle, strict=True))
             self.zoom(factor, (query, key))
 
-    def drag(self, stage: str, down: int, right: int) -> None:
+    def pan_by_cells(self, stage: str, down: int, right: int) -> None:
         """Pan by the given number of rows and columns of a stage."""
-        queries, keys = self._tokens_at(stage, down, right)
+        queries, keys = self._query_and_key_at(stage, down, right)
         self.pan_by(int(queries or 0), int(keys or 0))
 
-    def _tokens_at(
+    def _query_and_key_at(
         self, stage: str, row: float, column: float
     ) -> tuple[float | None, float | None]:
         """Map a row and a column of a stage to a query and a key; None for other axes."""
         run = self._workspace.run
         if run and run.trace.stage(stage).dims[-1] == "key":
             return row, column
-        return (None, row) if row_role(stage) == "key" else (row, None)
+        return (None, row) if row_token_role(stage) == "key" else (row, None)
 
     def zoom_in(self) -> None:
         """Zoom in on the pinned cell, or on the centre of the visible range."""
@@ -134,7 +135,7 @@ class ViewController(QObject):
     def reset_zoom(self) -> None:
         self._workspace.change_view(zoom=None)
 
-    def pan(self, down: int, right: int) -> None:
+    def pan_by_fraction(self, down: int, right: int) -> None:
         """Pan by a fraction of the visible range."""
         zoom = self._visible_range
         if zoom:
@@ -145,9 +146,9 @@ class ViewController(QObject):
         """Pan by a number of queries and keys."""
         run, zoom = self._workspace.run, self._visible_range
         if run and zoom:
-            self._workspace.change_view(zoom=zoom.pan_by(run.trace.sides, queries, keys))
+            self._workspace.change_view(zoom=zoom.pan_by(run.trace.query_key_counts, queries, keys))
 
-    def centre(self, query: int, key: int) -> None:
+    def centre_on(self, query: int, key: int) -> None:
         """Centre the visible range on a query and a key."""
         zoom = self._visible_range
         if zoom:
@@ -165,7 +166,7 @@ class ViewController(QObject):
 
     def show_flow(self) -> None:
         """Show the flow board of the chosen head, or of the head that was last in front."""
-        heads = self._wanted.heads
+        heads = self._requested_view.heads
         if heads is None:
             heads = frozenset({self.front_head})
         self._workspace.change_view(
@@ -174,14 +175,14 @@ class ViewController(QObject):
 
     def _leave_flow(self, **changes: Any) -> None:
         """Show panels instead of the flow board, and remember the head in front."""
-        resolved = self._workspace.wanted_resolved
+        resolved = self._workspace.resolved_requested_view
         if resolved and resolved.flow:
             self.front_head = resolved.flow.head
         self._workspace.change_view(flow=False, **changes)
 
     def focus_stage(self, stage: str) -> None:
         """Enlarge a stage on the flow board; unpin a cell in another stage of the same column."""
-        resolved, pinned = self._workspace.wanted_resolved, self._wanted.pinned
+        resolved, pinned = self._workspace.resolved_requested_view, self._requested_view.pinned
         if resolved is None or resolved.flow is None:
             return
         states = next(one.states for one in resolved.flow.columns if stage in one.states)
@@ -195,27 +196,27 @@ class ViewController(QObject):
 
     def show_all_panels(self) -> None:
         """Show the stages side by side, one row per head."""
-        stages = self._wanted.stages
+        stages = self._requested_view.stages
         several = stages if len(stages) > 1 else View().stages
         self._leave_flow(heads=None, stages=several, large=None)
 
     def show_one_stage(self) -> None:
         """Show one stage for all heads: that of the pinned cell, or the last stage with heads."""
-        resolved = self._workspace.wanted_resolved
+        resolved = self._workspace.resolved_requested_view
         if resolved is None:
             return
-        run, pinned = resolved.run, self._wanted.pinned
+        run, pinned = resolved.run, self._requested_view.pinned
         with_heads = [
             stage.name
             for stage in run.trace.stages
             if "head" in stage.dims and stage.name in resolved.chosen
         ]
         shares = [name for name in with_heads if run.trace.stage(name).is_weights]
-        last = (shares or with_heads or [run.trace.attention])[-1]
+        last = (shares or with_heads or [run.trace.attention_stage_name])[-1]
         stage = pinned.stage if pinned and pinned.head is not None else last
         self._leave_flow(stages=frozenset({stage}), heads=None)
 
-    def show_in_all_heads(self, stage: str) -> None:
+    def show_stage_of_all_heads(self, stage: str) -> None:
         """Show one stage for all heads."""
         self.show_stage_alone(stage)
         self._leave_flow(heads=None)
@@ -227,19 +228,19 @@ class ViewController(QObject):
 
     def show_head_flow(self, head: int) -> None:
         """Show the flow board of a head."""
-        if not self._wanted.flow:
+        if not self._requested_view.flow:
             self.show_flow()
         self.bring_to_front(head)
 
     def show_stage_alone(self, stage: str) -> None:
         """Show only one stage; a cell pinned in another stage is unpinned."""
-        pinned = self._wanted.pinned
+        pinned = self._requested_view.pinned
         kept = pinned if pinned and pinned.stage == stage else None
         self._workspace.change_view(stages=frozenset({stage}), pinned=kept)
 
-    def enlarge(self, cell: Cell) -> None:
+    def enlarge_stage_of_cell(self, cell: Cell) -> None:
         """Pin a cell, and enlarge its stage on the flow board of its head."""
-        resolved = self._workspace.wanted_resolved
+        resolved = self._workspace.resolved_requested_view
         if resolved is None or resolved.comparison or resolved.is_spread:
             return
         # The first click of a double click has toggled the pin.
@@ -250,33 +251,33 @@ class ViewController(QObject):
 
     def step_head(self, steps: int) -> None:
         """Show only the next or the previous head."""
-        resolved = self._workspace.wanted_resolved
+        resolved = self._workspace.resolved_requested_view
         if resolved:
             shown = resolved.heads[:1] or (0,)
-            chosen = self._wanted.heads or frozenset()
+            chosen = self._requested_view.heads or frozenset()
             head = min(chosen) + steps if len(chosen) == 1 else shown[0]
             self._show_only_head(head % resolved.run.trace.spec.heads)
 
     def toggle_head(self, head: int) -> None:
         """Show or hide a head, unless nothing would remain visible."""
-        resolved, self._before = self._workspace.wanted_resolved, self._wanted
+        resolved, self._before = self._workspace.resolved_requested_view, self._requested_view
         if resolved:
             shown = frozenset(resolved.heads) ^ {head}
-            if shown or self._wanted.folds:
+            if shown or self._requested_view.folds:
                 is_all = len(shown) == resolved.run.trace.spec.heads
-                self._unpin_from({head} - shown)
+                self._unpin_cell_of_heads({head} - shown)
                 self._workspace.change_view(heads=None if is_all else shown)
 
     def solo_head(self, head: int) -> None:
         """Show only the given head, or all heads if no other head is visible."""
-        if self._wanted.heads == frozenset({head}):
+        if self._requested_view.heads == frozenset({head}):
             self._workspace.change_view(heads=None)
         else:
             self._show_only_head(head)
 
     def solo_head_of_layer(self, layer: int | None, head: int) -> None:
         """Show only the given head of a layer, or all heads if no other head is visible."""
-        if layer is None or layer == self._wanted.layer:
+        if layer is None or layer == self._requested_view.layer:
             self.solo_head(head)
         else:
             self.show_head_of_layer(layer, head)
@@ -288,7 +289,7 @@ class ViewController(QObject):
 
     def _show_only_head(self, head: int) -> None:
         """Show only a head; a pinned cell moves to the same place in this head."""
-        pinned = self._wanted.pinned
+        pinned = self._requested_view.pinned
         if pinned and pinned.head is not None:
             pinned = replace(pinned, place=(head, *pinned.place[1:]))
         self._workspace.change_view(heads=frozenset({head}), pinned=pinned)
@@ -298,13 +299,13 @@ class ViewController(QObject):
         run = self._workspace.run
         if run is None:
             return
-        if "layer" in run.trace.axes and layer != self._wanted.layer:
-            at = {"layer": layer, "text": self._wanted.text}
-            self._workspace.show_leading(tuple(at[axis] for axis in run.trace.axes))
+        if "layer" in run.trace.axes and layer != self._requested_view.layer:
+            at = {"layer": layer, "text": self._requested_view.text}
+            self._workspace.show_leading_index(tuple(at[axis] for axis in run.trace.axes))
         if run.trace.spec.heads > 1:
             self._show_only_head(head)
 
-    def open_head(self, layer: int, head: int) -> None:
+    def show_head_flow_of_layer(self, layer: int, head: int) -> None:
         """Show the flow board of the given head of a layer; both are indices in the run."""
         self.show_flow()
         self.show_head_of_layer(layer, head)
@@ -316,22 +317,22 @@ class ViewController(QObject):
         if number in layers and head >= 0:
             self.show_head_of_layer(layers.index(number), head)
         elif run and number in layers and "layer" in run.trace.axes:
-            self._workspace.show_leading(run.trace.leading_index(layer=layers.index(number)))
+            self._workspace.show_leading_index(run.trace.leading_index(layer=layers.index(number)))
 
     def show_token_of_layer(self, number: int, query: int) -> None:
         """Show the layer with the given model number, and pin the largest weight of a query."""
         workspace = self._workspace
         reading = workspace.run.reading if workspace.run else None
-        resolved = workspace.wanted_resolved
+        resolved = workspace.resolved_requested_view
         if reading is None or resolved is None or number not in reading.layers:
             return
         trace, layer = resolved.run.trace, reading.layers.index(number)
         leading = trace.leading_index(layer=layer)
         if "layer" in trace.axes:
-            workspace.show_leading(leading)
+            workspace.show_leading_index(leading)
         is_shown = Role.WEIGHTS in trace and Role.WEIGHTS in resolved.chosen
-        if is_shown and resolved.heads and query < trace.sides[0]:
-            pinned = workspace.wanted.pinned
+        if is_shown and resolved.heads and query < trace.query_key_counts[0]:
+            pinned = workspace.requested_view.pinned
             self._pending_pin = _PendingPin(resolved.run, leading, resolved.heads[0], query, pinned)
             self._pin_largest()
 
@@ -340,22 +341,22 @@ class ViewController(QObject):
 
         If a cell has been pinned or unpinned in the meantime, the request is discarded.
         """
-        row, now = self._pending_pin, self._workspace.wanted_resolved
+        row, now = self._pending_pin, self._workspace.resolved_requested_view
         if row is None:
             return
-        if now is None or not row.is_pending(now, self._workspace.wanted):
+        if now is None or not row.is_pending(now, self._workspace.requested_view):
             self._pending_pin = None
             return
-        with forbid_waiting(), suppress(NumbersPendingError):
+        with forbid_waiting_for_numbers(), suppress(NumbersPendingError):
             index = (*row.leading, row.head, row.query)
             key = int(row.run.trace.read(Role.WEIGHTS, index).argmax())
             self._pending_pin = None
             pinned = pin_cell(
-                self._workspace.wanted, Cell(Role.WEIGHTS, (row.head, row.query, key))
+                self._workspace.requested_view, Cell(Role.WEIGHTS, (row.head, row.query, key))
             )
             self._workspace.request_view(pinned)
 
-    def set_scatter(self, across: str, up: str) -> None:
+    def set_scatter_axes(self, across: str, up: str) -> None:
         """Choose the horizontal and the vertical measure of the scatter plot by name."""
         self._workspace.change_view(scatter=HeadScatterOptions(across, up))
 
@@ -363,35 +364,38 @@ class ViewController(QObject):
         """Choose the order of the heads in the overview of all layers (a `HeadOrder`)."""
         self._workspace.change_view(head_order=HeadOrder(order))
 
-    def toggle_aggregate(self, by: str) -> None:
+    def toggle_head_aggregate(self, by: str) -> None:
         """Show or hide an aggregate of all heads (mean or maximum) as an additional head."""
-        folds, pinned = self._wanted.folds ^ {HeadAggregate(by)}, self._wanted.pinned
+        folds, pinned = (
+            self._requested_view.folds ^ {HeadAggregate(by)},
+            self._requested_view.pinned,
+        )
         is_hidden = pinned is not None and pinned.fold is not None and pinned.fold not in folds
         self._workspace.change_view(folds=folds, pinned=None if is_hidden else pinned)
 
     def toggle_side_by_side(self) -> None:
         """Switch between all texts or layers of one head, and all heads of one text or layer."""
-        self._workspace.change_view(spread=not self._wanted.spread)
+        self._workspace.change_view(spread=not self._requested_view.spread)
 
-    def select_hovered_leading(self, leading: LeadingIndex) -> None:
+    def select_hovered_text_or_layer(self, leading: LeadingIndex) -> None:
         """Make the text or layer of the hovered panel current."""
         run = self._workspace.run
         if run:
             self._workspace.change_view(**dict(zip(run.trace.axes, leading, strict=True)))
 
-    def step_leading(self, step: int) -> None:
+    def step_text_or_layer(self, step: int) -> None:
         """Show the next or previous text; after the last text of a layer, the next layer."""
         resolved = self._workspace.screen.resolved
         if resolved:
             indices = list(resolved.run.trace.leading_indices())
             at = (indices.index(resolved.leading) + step) % len(indices)
-            self._workspace.show_leading(indices[at])
+            self._workspace.show_leading_index(indices[at])
 
-    def set_dialect(self, dialect: str) -> None:
+    def set_code_dialect(self, dialect: str) -> None:
         self._workspace.change_view(dialect=CodeDialect(dialect))
 
-    def _unpin_from(self, heads: set[int]) -> None:
-        pinned = self._wanted.pinned
+    def _unpin_cell_of_heads(self, heads: set[int]) -> None:
+        pinned = self._requested_view.pinned
         if pinned and pinned.head in heads:
             self._workspace.change_view(pinned=None)
 
@@ -401,11 +405,11 @@ class ViewController(QObject):
 
     # ------------------------------------------------------------------ colours
 
-    def set_curve(self, curve: str) -> None:
+    def set_colour_curve(self, curve: str) -> None:
         """Choose how values map to colours (a `ColourCurve`)."""
         self._update_colours(curve=ColourCurve(curve))
 
-    def set_limits(self, limits: str) -> None:
+    def set_colour_limits(self, limits: str) -> None:
         """Choose how the limits of the colour scale are determined (a `ColourLimits`)."""
         self._update_colours(limits=ColourLimits(limits))
 
@@ -421,16 +425,16 @@ class ViewController(QObject):
 
     def set_stage_limits(self, stage: str, low: float, high: float) -> None:
         """Set the colour limits of a stage."""
-        typed = self._wanted.colouring.typed
+        typed = self._requested_view.colouring.typed
         others = tuple(ends for ends in typed if ends[0] != stage)
         self._update_colours(limits=ColourLimits.TYPED, typed=(*others, (stage, low, high)))
 
     def _update_colours(self, **changes: Any) -> None:
-        self._workspace.change_view(colouring=replace(self._wanted.colouring, **changes))
+        self._workspace.change_view(colouring=replace(self._requested_view.colouring, **changes))
 
 
-def _drawn_range(resolved: ResolvedView) -> ZoomRange | None:
+def _visible_block_range(resolved: ResolvedView) -> ZoomRange | None:
     """Return the visible range, rounded to whole pooling blocks."""
     trace = resolved.run.trace
-    extent = resolved.extent(trace.stage(trace.attention))
+    extent = resolved.extent(trace.stage(trace.attention_stage_name))
     return ZoomRange(extent.rows, extent.columns) if extent.rows and extent.columns else None

@@ -21,8 +21,8 @@ from visualizer.widgets.labels import ElidedLabel, plain_tooltip
 from visualizer.widgets.layouts import row_layout
 from visualizer.widgets.overflow_row import (
     OverflowRow,
-    RowItem,
-    button_entry,
+    OverflowRowItem,
+    button_entry_adder,
 )
 from visualizer.widgets.theme import LIGHT, Theme
 
@@ -110,17 +110,19 @@ class ViewBar(OverflowRow):
         self.set_items(
             (
                 back,
-                RowItem(self.stages_button, self._add_stages, rank=2),
-                RowItem(self.chips, self._add_heads, rank=1),
-                RowItem(self.heads_button, self._add_heads, rank=1),
+                OverflowRowItem(self.stages_button, self._add_stage_submenu, rank=2),
+                OverflowRowItem(self.chips, self._add_head_submenu, rank=1),
+                OverflowRowItem(self.heads_button, self._add_head_submenu, rank=1),
                 *folds,
-                RowItem(self.range, self._add_range),
+                OverflowRowItem(self.range, self._add_range_submenu),
                 *zoom,  # follow items of fixed width, so that they stay under the pointer
-                RowItem(self.part, rank=3, is_stretched=True),
+                OverflowRowItem(self.part, rank=3, is_stretched=True),
             )
         )
 
-    def _create_button(self, id_: str, actions: Mapping[str, QAction], words: str) -> RowItem:
+    def _create_button(
+        self, id_: str, actions: Mapping[str, QAction], words: str
+    ) -> OverflowRowItem:
         action, button = actions[id_], QToolButton()
         button.setText(words)
         button.setAutoRaise(True)
@@ -131,7 +133,9 @@ class ViewBar(OverflowRow):
         action.toggled.connect(button.setChecked)
         button.clicked.connect(action.trigger)
         self.buttons[id_] = button
-        return RowItem(button, button_entry(button), rank=4 if id_ in ZOOM_BUTTON_TEXTS else 5)
+        return OverflowRowItem(
+            button, button_entry_adder(button), rank=4 if id_ in ZOOM_BUTTON_TEXTS else 5
+        )
 
     # ------------------------------------------------------------------ showing
 
@@ -143,9 +147,9 @@ class ViewBar(OverflowRow):
         has_new_stages = panel.stages != self._panel.stages
         self._panel, self._theme = panel, theme
         if has_new_stages:
-            self._show_stages()
+            self._show_stage_choice()
         if is_new:
-            self._make_heads()
+            self._create_head_chips()
         for chip, is_shown in zip(self.heads, panel.heads, strict=False):
             chip.setChecked(is_shown)
         for action, is_shown in zip(self.menu.actions(), panel.heads, strict=False):
@@ -171,9 +175,9 @@ class ViewBar(OverflowRow):
             }
         )
         self.part.show_text(panel.part, panel.part_description)
-        self.fit()  # immediately, because the visible range may change with every frame
+        self.fit_items()  # immediately, because the visible range may change with every frame
 
-    def _make_heads(self) -> None:
+    def _create_head_chips(self) -> None:
         for chip in self.heads:
             chip.hide()
             chip.deleteLater()
@@ -190,18 +194,18 @@ class ViewBar(OverflowRow):
             self.setTabOrder(before, chip)  # otherwise the tab order is that of creation
             before = chip
         if are_many:
-            self._fill_heads(self.menu)
+            self._fill_head_menu(self.menu)
         self.chips.updateGeometry()
 
-    def _show_stages(self) -> None:
+    def _show_stage_choice(self) -> None:
         shown = [stage.title for stage in self._panel.stages if stage.is_shown]
         several = f"Stages: {len(shown)} of {len(self._panel.stages)}"
         self.stages_button.show_choice(f"Stage: {shown[0]}" if len(shown) == 1 else several)
         self.stages_button.setAccessibleDescription(", ".join(shown))
         self.stages_button.own_menu.clear()
-        self._fill_stages(self.stages_button.own_menu)
+        self._fill_stage_menu(self.stages_button.own_menu)
 
-    def _fill_stages(self, menu: QMenu) -> None:
+    def _fill_stage_menu(self, menu: QMenu) -> None:
         for stage in self._panel.stages:
             action = menu.addAction(stage.title)
             action.setCheckable(True)
@@ -209,10 +213,10 @@ class ViewBar(OverflowRow):
             action.setData(stage)
             action.triggered.connect(self._emit_stage_toggled)
 
-    def _add_stages(self, menu: QMenu) -> None:
-        self._fill_stages(menu.addMenu("Visible stages"))
+    def _add_stage_submenu(self, menu: QMenu) -> None:
+        self._fill_stage_menu(menu.addMenu("Visible stages"))
 
-    def _fill_heads(self, menu: QMenu) -> None:
+    def _fill_head_menu(self, menu: QMenu) -> None:
         for head, is_shown in enumerate(self._panel.heads):
             # An icon would take the place of the tick.
             action = menu.addAction(f"Head {head + 1}")
@@ -221,10 +225,10 @@ class ViewBar(OverflowRow):
             action.setData(head)
             action.triggered.connect(self._emit_head_toggled)
 
-    def _add_heads(self, menu: QMenu) -> None:
-        self._fill_heads(menu.addMenu("Visible heads"))
+    def _add_head_submenu(self, menu: QMenu) -> None:
+        self._fill_head_menu(menu.addMenu("Visible heads"))
 
-    def _add_range(self, menu: QMenu) -> None:
+    def _add_range_submenu(self, menu: QMenu) -> None:
         menu.addMenu(self.range.accessibleName()).addActions(self.range.own_menu.actions())
 
     def _create_head_chip(self, head: int) -> SoloToggleButton:

@@ -17,15 +17,15 @@ from visualizer.heatmap.board_layout import (
     BoardLayout,
     PanelSlot,
     TitlePlacement,
-    choose_number_formats,
+    with_number_formats,
 )
 from visualizer.heatmap.panel_margins import (
     HEAD_HEIGHT_PX,
     MAX_LABEL_PX,
+    column_label_height,
     footer_height,
-    label_height,
+    layer_notes_height,
     min_column_header_width,
-    notes_height,
     widest_label_width,
 )
 from visualizer.widgets.fonts import text_scale
@@ -84,7 +84,9 @@ class LayerLayoutBuilder:
         widest = min(widest_label_width(first.rows.labels), MAX_LABEL_PX * self.scale)
         self.gutter = max(64 * self.scale, widest + 14)
         # The label of the first row may be higher than the row, but must not touch the layer name.
-        self.notes = max(notes_height(one) for one in board.heatmaps) + NAME_GAP_PX * self.scale
+        self.notes = (
+            max(layer_notes_height(one) for one in board.heatmaps) + NAME_GAP_PX * self.scale
+        )
         self.minimum_value = max(min_column_header_width(one) for one in board.heatmaps)
         self.share = (width - self.gutter - 2 * MARGIN + GAP) / len(board.columns) - GAP - 8
 
@@ -96,7 +98,9 @@ class LayerLayoutBuilder:
     def _column_label_height(self, cell: float) -> float:
         columns = self.first.columns
         longest = MAX_LABEL_PX * self.scale
-        return label_height(widest_label_width(columns.labels), columns.is_token, cell, longest)
+        return column_label_height(
+            widest_label_width(columns.labels), columns.is_token, cell, longest
+        )
 
     def largest_cell_size(self) -> float:
         """Return the largest cell size in whole device pixels with which the most layers fit."""
@@ -134,7 +138,7 @@ class LayerLayoutBuilder:
                 ))  # fmt: skip
             bottom = slots[-1].whole_area.bottom()
         right = max(slot.whole_area.right() for slot in slots) + MARGIN
-        return BoardLayout(choose_number_formats(slots), right, bottom, HEAD_HEIGHT_PX * self.scale)
+        return BoardLayout(with_number_formats(slots), right, bottom, HEAD_HEIGHT_PX * self.scale)
 
     def _round_up_to_pixel(self, length: float) -> float:
         return math.ceil(length * self.pixel_ratio - ROUNDING_PX) / self.pixel_ratio

@@ -10,11 +10,15 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import astuple, replace
 
-from visualizer.format import format_share, shorten
-from visualizer.heatmap.board import Board, Heatmap, HeatmapAxis, pooling_note
+from visualizer.format import format_percentage, shorten
+from visualizer.heatmap.board import Board, Heatmap, HeatmapAxis, describe_pooling
 from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.cell_lookup import move_cursor, shows_cell
-from visualizer.heatmap.colour_range import AutomaticRange, find_range, sample_heads
+from visualizer.heatmap.colour_range import (
+    AutomaticColourRange,
+    find_range_of_samples,
+    sample_layer_weights,
+)
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.language.tokenizers import visible_token, visible_tokens
 from visualizer.language.training_settings import ModelKind
@@ -111,16 +115,16 @@ def _create_notices(result: ProbeResult, model: ModelKind) -> tuple[str, ...]:
 
 def find_layer_ranges(
     results: Sequence[ProbeResult], model: ModelKind
-) -> tuple[AutomaticRange, ...]:
+) -> tuple[AutomaticColourRange, ...]:
     """Return the automatic range of each layer's weights, which is the same for all results."""
     count = len(results[0].tokens)
     allowed = (
         np.ones((count, count), dtype=bool) if _attends_to_all(model) else np.tri(count, dtype=bool)
     )
     return tuple(
-        find_range(
+        find_range_of_samples(
             [
-                sample_heads(result.weights[layer], allowed)
+                sample_layer_weights(result.weights[layer], allowed)
                 for result in results
                 if result.weights is not None
             ],
@@ -139,19 +143,22 @@ def create_board(
     model: ModelKind,
     room: int = 256,
     colouring: ColourOptions | None = None,
-    ranges: tuple[AutomaticRange, ...] = (),
+    ranges: tuple[AutomaticColourRange, ...] = (),
 ) -> Board:
     """Create the panels, with one column per head and one row per layer.
 
     Parameters
     ----------
-    ranges : tuple of AutomaticRange, optional
+    ranges : tuple of AutomaticColourRange, optional
         The automatic range of each layer, if several boards share the ranges.
     """
     source = LabPanelSource(result, model, room, colouring or ColourOptions(), ranges)
     layers = range(result.layers)
     return Board(
-        tuple(tuple(source.panel(layer, head) for layer in layers) for head in range(result.heads))
+        tuple(
+            tuple(source.build_panel(layer, head) for layer in layers)
+            for head in range(result.heads)
+        )
     )
 
 
@@ -164,7 +171,7 @@ class LabPanelSource:
         model: ModelKind,
         room: int,
         colouring: ColourOptions,
-        ranges: tuple[AutomaticRange, ...] = (),
+        ranges: tuple[AutomaticColourRange, ...] = (),
     ) -> None:
         self.result = result
         count = len(result.tokens)
@@ -177,34 +184,34 @@ class LabPanelSource:
         is_by_row = colouring.limits is ColourLimits.ROW
         limits = ColourLimits.ROW if is_by_row else ColourLimits.AUTO
         if is_by_row:
-            ranges = result.layers * (AutomaticRange(1.0, False),)
+            ranges = result.layers * (AutomaticColourRange(1.0, False),)
         self.ranges = ranges or find_layer_ranges((result,), model)
         self.colours = [
             ColourScale(colouring.sequential, colouring.curve, limits, 0.0, *astuple(one))
             for one in self.ranges
         ]
         self.unit = SCORED if result.has_scores else UNIT
-        self.forbidden = None if _attends_to_all(model) else _later_keys_mask(self.side)
+        self.forbidden = None if _attends_to_all(model) else _causal_mask(self.side)
         assert result.weights is not None
         self.values = max_pool(result.weights, self.block)
         self.ends = self.values.max(axis=-1, keepdims=True) if is_by_row else None
 
-    def panel(self, layer: int, head: int) -> Heatmap:
+    def build_panel(self, layer: int, head: int) -> Heatmap:
         return Heatmap(
             (self.result, layer, head), f"layer {layer + 1}", f"Head {head + 1}", "softmax",
-            head, None, (layer,), self._label(layer), self.values[layer, head],
+            head, None, (layer,), self._layer_label(layer), self.values[layer, head],
             self.rows, self.columns, self.colours[layer], self.forbidden, None, None,
             self._panel_notes(layer, head), self.unit, (self.side, self.side),
             ends=None if self.ends is None else self.ends[layer, head],
-            layer=layer, is_marked=self._is_best(layer, head),
+            layer=layer, is_marked=self._is_best_head(layer, head),
         )  # fmt: skip
 
-    def _label(self, layer: int) -> str:
+    def _layer_label(self, layer: int) -> str:
         """Return the label of a layer, with its range if the ranges of the layers differ."""
         differs = len(set(self.ranges)) > 1
         return f"Layer {layer + 1}" + f": 0 to {self.ranges[layer]}" * differs
 
-    def _is_best(self, layer: int, head: int) -> bool:
+    def _is_best_head(self, layer: int, head: int) -> bool:
         return self.result.layers * self.result.heads > 1 and self.result.best_head == (layer, head)
 
     def _panel_notes(self, layer: int, head: int) -> tuple[str, ...]:
@@ -214,12 +221,12 @@ class LabPanelSource:
             percent = f"{100 * score:.0f}".rjust(3, FIGURE_SPACE)
             notes.append(f"{percent}%")
         if self.block > 1:
-            notes.append(pooling_note(False, self.block, self.block))
+            notes.append(describe_pooling(False, self.block, self.block))
         return tuple(notes)
 
 
 @lru_cache(maxsize=8)
-def _later_keys_mask(side: int) -> np.ndarray:
+def _causal_mask(side: int) -> np.ndarray:
     """Return which drawn cells contain only keys later than their queries, bool [row, column]."""
     return ~np.tri(side, dtype=bool)
 
@@ -239,14 +246,14 @@ class LabCellSelection(Struct, frozen=True):
     hovered: Cell | None = None
     pinned: Cell | None = None
 
-    def hover(self, cell: Cell | None) -> LabCellSelection:
+    def with_hovered_cell(self, cell: Cell | None) -> LabCellSelection:
         return replace(self, hovered=cell)
 
-    def pin(self, cell: Cell | None) -> LabCellSelection:
+    def with_toggled_pin(self, cell: Cell | None) -> LabCellSelection:
         """Pin a cell, or unpin it if it is already pinned."""
         return replace(self, pinned=None if cell == self.pinned else cell)
 
-    def move_pin(self, board: Board, down: int, right: int) -> LabCellSelection:
+    def with_moved_pin(self, board: Board, down: int, right: int) -> LabCellSelection:
         """Move the pin, possibly into the next layer or head; without a pin, pin the first cell."""
         return LabCellSelection(pinned=move_cursor(board, self.pinned, down, right))
 
@@ -254,14 +261,14 @@ class LabCellSelection(Struct, frozen=True):
 def create_cell_cursor(result: ProbeResult, board: Board, pointing: LabCellSelection) -> CellCursor:
     """Return the cursor for all panels; cells that the current text does not have are omitted."""
     hovered, pinned = (
-        strongest_cell(result, board, cell) if cell and _panel_of(board, cell) else None
+        strongest_cell(result, board, cell) if cell and _panel_of_cell(board, cell) else None
         for cell in (pointing.hovered, pointing.pinned)
     )
     cell = hovered or pinned
     return CellCursor(hovered, pinned, cell.place[-2], cell.place[-1]) if cell else CellCursor()
 
 
-def _panel_of(board: Board, cell: Cell) -> Heatmap | None:
+def _panel_of_cell(board: Board, cell: Cell) -> Heatmap | None:
     """Return the panel that contains a cell, or None if no panel contains it."""
     row, column = cell.place[-2:]
     return next(
@@ -278,7 +285,7 @@ def _panel_of(board: Board, cell: Cell) -> Heatmap | None:
 
 def layer_head_index(board: Board, cell: Cell) -> tuple[int, int] | None:
     """Return a cell's layer and head, counted from 0."""
-    panel = _panel_of(board, cell)
+    panel = _panel_of_cell(board, cell)
     if panel is None or panel.layer is None or panel.head is None:
         return None
     return panel.layer, panel.head
@@ -286,7 +293,7 @@ def layer_head_index(board: Board, cell: Cell) -> tuple[int, int] | None:
 
 def strongest_cell(result: ProbeResult, board: Board, cell: Cell) -> Cell:
     """Return the cell with the largest weight in the pooled block to which a cell belongs."""
-    panel, weights = _panel_of(board, cell), result.weights
+    panel, weights = _panel_of_cell(board, cell), result.weights
     if panel is None or weights is None or not panel.is_pooled:
         return cell
     row, column = cell.place[-2:]
@@ -299,7 +306,7 @@ def strongest_cell(result: ProbeResult, board: Board, cell: Cell) -> Cell:
 
 def describe_cell(result: ProbeResult, board: Board, cell: Cell) -> str:
     """Describe how much a query attends to a key; return "" if the cell does not exist."""
-    panel = _panel_of(board, cell)
+    panel = _panel_of_cell(board, cell)
     if panel is None or result.weights is None:
         return ""
     query, key = cell.place[-2:]
@@ -308,10 +315,10 @@ def describe_cell(result: ProbeResult, board: Board, cell: Cell) -> str:
         for position in (query, key)
     )
     where = f"layer {(panel.layer or 0) + 1}, head {(panel.head or 0) + 1}"
-    pooled_cell = panel.rows.cell(query), panel.columns.cell(key)
+    pooled_cell = panel.rows.cell_index_of(query), panel.columns.cell_index_of(key)
     if panel.forbidden is not None and panel.forbidden[pooled_cell]:
         return f"query {one} cannot attend to {other}, which comes later; {where}"
     weight = float(result.weights[panel.layer or 0, panel.head or 0, query, key])
     if not math.isfinite(weight):
         return f"query {one} has no valid weights (NaN); {where}"
-    return f"weight {format_share(weight)} from query {one} to {other}, {where}"
+    return f"weight {format_percentage(weight)} from query {one} to {other}, {where}"

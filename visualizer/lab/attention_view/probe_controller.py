@@ -108,7 +108,7 @@ class ProbeController(QObject):
         if known is not None:
             self._show_result(known, view.probe)
         elif self._can_request(run.phase):
-            self._request(view)
+            self._send_request(view)
 
     def request_result(self) -> None:
         """Request the result of the current probe, even if this starts a process."""
@@ -125,7 +125,7 @@ class ProbeController(QObject):
             return self._must_request or view.step is not None or view.probe != known
         return self._lab.run is not None and self._lab.run.is_open
 
-    def _request(self, view: ProbeSelection) -> None:
+    def _send_request(self, view: ProbeSelection) -> None:
         self._pending_view = view
         self._lab.send_request(
             "read", partial(self._on_answer, view), text=view.probe, step=view.step

@@ -16,7 +16,7 @@ from visualizer.widgets.accessibility import (
     announce,
     set_accessible_value,
 )
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainTextLabel
 from visualizer.widgets.layouts import column_layout
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ class LabAttentionView(QWidget):
     def __init__(self) -> None:
         super().__init__()
         self.notices, self.board, self.description_label = (
-            PlainLabel(),
+            PlainTextLabel(),
             LayerBoardView(),
-            PlainLabel(),
+            PlainTextLabel(),
         )
         self.notices.setWordWrap(True)
         self.notices.setProperty("role", "notice")
@@ -94,7 +94,7 @@ class LayerBoardView(BoardView):
 
     def __init__(self) -> None:
         super().__init__()
-        self.enlarged.connect(self._open_cell)
+        self.enlarged.connect(self._request_layer_of_cell)
 
     def _compute_layout(self, width: float, height: float, ratio: float) -> BoardLayout:
         return lay_out_layers(self.board, width, height, ratio)
@@ -102,9 +102,11 @@ class LayerBoardView(BoardView):
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:
         if event.button() == Qt.MouseButton.LeftButton:
             slot = self.slot_at(event.position())
-            self._open_cell(self.nearest_cell(slot, QPointF(event.position())) if slot else None)
+            self._request_layer_of_cell(
+                self.nearest_cell(slot, QPointF(event.position())) if slot else None
+            )
 
-    def _open_cell(self, cell: Cell | None) -> None:
+    def _request_layer_of_cell(self, cell: Cell | None) -> None:
         place = layer_head_index(self.board, cell) if cell else None
         if place:
             self.layerRequested.emit(*place)

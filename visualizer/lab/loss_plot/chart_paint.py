@@ -15,7 +15,7 @@ from PySide6.QtWidgets import QGraphicsPathItem, QGraphicsSimpleTextItem
 
 from visualizer.format import format_number
 from visualizer.lab.loss_plot.model import LossLineRole, LossPlot
-from visualizer.lab.loss_plot.presenter import nearest_step_index, read_step
+from visualizer.lab.loss_plot.presenter import nearest_step_index, read_values_at_step
 from visualizer.lab.loss_plot.smoothing import thin_line, unique_sorted
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.theme import LIGHT, head_colour, mix_with_background
@@ -23,7 +23,7 @@ from visualizer.widgets.theme import LIGHT, head_colour, mix_with_background
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from visualizer.lab.loss_plot.model import LegendKey, LossLine
+    from visualizer.lab.loss_plot.model import LegendEntry, LossLine
     from visualizer.lab.loss_plot.presenter import PlotReadout
     from visualizer.widgets.theme import Theme
 
@@ -81,7 +81,7 @@ def place_gap_labels(plot_area: QRectF, plot: LossPlot) -> list[PlotLabel]:
     """Place the labels of gaps at the top, next to the lines of the gaps."""
     labels = []
     for at, each in enumerate(plot.loss_gaps):
-        x = plot_area.left() + float(plot.x.share(each.step)) * plot_area.width()
+        x = plot_area.left() + float(plot.x.values_to_shares(each.step)) * plot_area.width()
         box = _label_box(plot_area, each.description).translated(0, at * font_metrics(12).height())
         box.moveLeft(x - LABEL_GAP - box.width() if x > plot_area.center().x() else x + LABEL_GAP)
         box.moveLeft(max(plot_area.left(), min(box.left(), plot_area.right() - box.width())))
@@ -101,7 +101,8 @@ def place_reference_labels(
     height = font_metrics(12).height()
     ys = (
         plot_area.bottom()
-        - plot.y.share(np.array([one.loss for one in plot.reference_losses])) * plot_area.height()
+        - plot.y.values_to_shares(np.array([one.loss for one in plot.reference_losses]))
+        * plot_area.height()
     )
     named = list(zip(ys.tolist(), plot.reference_losses, strict=True))
     named.sort(key=lambda each: each[0])
@@ -175,20 +176,20 @@ class LossChart:
         corners = (self.box.mapViewToScene(QPointF(*share)) for share in ((0, 1), (1, 0)))
         return QRectF(*corners)
 
-    def line_position(self, step: float) -> QPointF:
+    def point_at_step(self, step: float) -> QPointF:
         """Return the point at a step and at half the height."""
-        share = float(self._plot.x.share(step))
+        share = float(self._plot.x.values_to_shares(step))
         place: QPointF = self.box.mapViewToScene(QPointF(share, 0.5))
         return place
 
     def step_at(self, x: float) -> float:
         """Return the step at an x coordinate, clamped to the axis."""
         share = self.box.mapSceneToView(QPointF(x, 0)).x()
-        return float(self._plot.x.value(min(max(share, 0.0), 1.0)))
+        return float(self._plot.x.shares_to_values(min(max(share, 0.0), 1.0)))
 
     # ------------------------------------------------------------------ drawing
 
-    def draw(self, plot: LossPlot, theme: Theme) -> None:
+    def draw_plot(self, plot: LossPlot, theme: Theme) -> None:
         self.show_readout(None)
         for item in self._plot_items:
             self.view.scene().removeItem(item)
@@ -197,7 +198,7 @@ class LossChart:
         self._draw_axes()
         plot_area = self.plot_area
         self.line_items = [self._draw_line(line, plot_area.width()) for line in plot.lines]
-        self._draw_stops(plot_area)
+        self._draw_snapshot_marks(plot_area)
         self._draw_labels(plot_area)
         if plot.shown_step is not None:
             self._draw_shown_step(plot.shown_step, plot_area)
@@ -227,13 +228,17 @@ class LossChart:
             axis.setTickFont(scaled_font(12))
         self.x.setPen(theme.quiet)
         self.y.setTickPen(theme.hairline)
-        self.x.setTicks([[(float(plot.x.share(each.value)), each.label) for each in plot.x.ticks]])
+        self.x.setTicks(
+            [[(float(plot.x.values_to_shares(each.value)), each.label) for each in plot.x.ticks]]
+        )
         self.y.setTicks([list(_grid_lines(plot, 0.9 * line / place.height()))])
 
-    def _draw_stops(self, plot_area: QRectF) -> None:
+    def _draw_snapshot_marks(self, plot_area: QRectF) -> None:
         """Mark the saved steps on the axis; marks at the same position are drawn only once."""
         width, height = max(1.0, plot_area.width()), max(1.0, plot_area.height())
-        shares = unique_sorted(np.round(self._plot.x.share(self._plot.stops) * width)) / width
+        shares = (
+            unique_sorted(np.round(self._plot.x.values_to_shares(self._plot.stops) * width)) / width
+        )
         self._add_item(pg.VTickGroup(shares, [0, TICK_PX / height], _make_pen(self._theme.accent)))
 
     def _draw_line(self, line: LossLine, width: float) -> Any:
@@ -272,8 +277,8 @@ class LossChart:
         ground = QColor(theme.paper)
         ground.setAlphaF(0.85)
         broken = place_gap_labels(plot_area, plot)
-        ys = [float(plot.y.share(one.loss)) for one in plot.reference_losses]
-        xs = [float(plot.x.share(one.step)) for one in plot.loss_gaps]
+        ys = [float(plot.y.values_to_shares(one.loss)) for one in plot.reference_losses]
+        xs = [float(plot.x.values_to_shares(one.step)) for one in plot.loss_gaps]
         for colour, lines, words in (
             (
                 theme.quiet,
@@ -295,11 +300,11 @@ class LossChart:
         """Draw a line at the selected step, and its number over the axis labels."""
         theme, words, (line, wide) = self._theme, f"{shown_step:,}", _text_metrics()
         pen = _make_pen(theme.accent, 2 * theme.stroke)
-        self._add_item(pg.InfiniteLine(float(self._plot.x.share(shown_step)), 90, pen)).setZValue(
-            OVERLAY_Z
-        )
+        self._add_item(
+            pg.InfiniteLine(float(self._plot.x.values_to_shares(shown_step)), 90, pen)
+        ).setZValue(OVERLAY_Z)
         box = QRectF(0, plot_area.bottom() + TICK_PX, wide(words) + 10, line + 2)
-        left = self.line_position(shown_step).x() - box.width() / 2
+        left = self.point_at_step(shown_step).x() - box.width() / 2
         box.moveLeft(min(max(left, 0), self.view.width() - box.width()))
         self._draw_background(box, theme.accent, radius=3 * text_scale())
         self._draw_text(words, box, theme.on_accent, 0.5)
@@ -313,14 +318,14 @@ class LossChart:
         self._hover_items, self.readout_item = [], None
         if step is None:
             return
-        plot, theme, at = self._plot, self._theme, self.line_position(step).x()
-        across = pg.InfiniteLine(float(plot.x.share(step)), 90, _make_pen(theme.quiet))
+        plot, theme, at = self._plot, self._theme, self.point_at_step(step).x()
+        across = pg.InfiniteLine(float(plot.x.values_to_shares(step)), 90, _make_pen(theme.quiet))
         rings = pg.ScatterPlotItem(size=8, pen=_make_pen(theme.paper, 1.5), antialias=True)
         rings.addPoints(list(_ring_points(plot, step, theme)))
         for item in (across, rings):
             item.setZValue(OVERLAY_Z + 1)
             self.box.addItem(item, ignoreBounds=True)
-        html = readout_html(read_step(plot, step), theme)
+        html = readout_html(read_values_at_step(plot, step), theme)
         readout = pg.TextItem(html=html, fill=theme.raised, border=theme.border)
         readout.textItem.document().setDocumentMargin(8)
         readout.setFont(scaled_font(12))
@@ -381,7 +386,7 @@ def _grid_lines(plot: LossPlot, apart: float) -> Iterator[tuple[float, str]]:
     """Yield the positions of the grid lines, with labels where they fit."""
     below = -math.inf
     for tick in plot.y.ticks:
-        share = float(plot.y.share(tick.value))
+        share = float(plot.y.values_to_shares(tick.value))
         has_room = share - below >= apart
         below = share if has_room else below
         yield share, tick.label if has_room else ""
@@ -390,12 +395,12 @@ def _grid_lines(plot: LossPlot, apart: float) -> Iterator[tuple[float, str]]:
 def _thinned_points(line: LossLine, plot: LossPlot, width: float) -> tuple[np.ndarray, ...]:
     """Return a line's points as fractions of the axes, thinned to device pixels; gaps are NaN."""
     columns = max(2, round(width / COLUMN_WIDTH_PX))
-    edges = plot.x.value(np.linspace(0, 1, columns + 1))
+    edges = plot.x.shares_to_values(np.linspace(0, 1, columns + 1))
     edges[-1] += 1  # the last step belongs to the last column
     steps, values = thin_line(line.steps, line.values, edges)
-    ys = np.clip(plot.y.share(values), -MAX_OUTSIDE_HEIGHTS, 1 + MAX_OUTSIDE_HEIGHTS)
+    ys = np.clip(plot.y.values_to_shares(values), -MAX_OUTSIDE_HEIGHTS, 1 + MAX_OUTSIDE_HEIGHTS)
     ys[~np.isfinite(values)] = np.nan
-    return plot.x.share(steps), ys
+    return plot.x.values_to_shares(steps), ys
 
 
 def _spaced_points(xs: np.ndarray, there: np.ndarray) -> np.ndarray:
@@ -410,9 +415,9 @@ def _spaced_points(xs: np.ndarray, there: np.ndarray) -> np.ndarray:
 def _ring_points(plot: LossPlot, step: int, theme: Theme) -> Iterator[dict[str, Any]]:
     for line in plot.lines:
         at = nearest_step_index(line.steps, step)
-        y = float(plot.y.share(float(line.values[at])))
+        y = float(plot.y.values_to_shares(float(line.values[at])))
         if line.role is not LossLineRole.EACH and math.isfinite(y) and y < 1:
-            place = float(plot.x.share(float(line.steps[at]))), y
+            place = float(plot.x.values_to_shares(float(line.steps[at]))), y
             yield {"pos": place, "brush": QColor(head_colour(line.colour, theme))}
 
 
@@ -433,11 +438,11 @@ def legend_html(plot: LossPlot, theme: Theme) -> str:
     if plot.message:
         return f'<span style="color: {theme.quiet}">{escape(plot.message)}</span>'
     titles = _without_breaks(f"{plot.y.title} by {plot.x.title}")
-    keys = [_key_html(key, theme) for key in plot.keys]
+    keys = [_legend_entry_html(key, theme) for key in plot.keys]
     return KEY_SEPARATOR.join([*keys, f'<span style="color: {theme.quiet}">{titles}</span>'])
 
 
-def _key_html(key: LegendKey, theme: Theme) -> str:
+def _legend_entry_html(key: LegendEntry, theme: Theme) -> str:
     colour = theme.quiet if key.colour is None else head_colour(key.colour, theme)
     if key.role is LossLineRole.EACH:
         colour = mix_with_background(colour, theme.paper)

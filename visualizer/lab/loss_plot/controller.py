@@ -9,9 +9,9 @@ from PySide6.QtCore import QObject, Signal
 
 from visualizer.lab.loss_plot.model import (
     AxisScale,
-    LossCurve,
     LossPlot,
     PlotOptions,
+    PlottedRunLosses,
     ReferenceLoss,
 )
 from visualizer.lab.loss_plot.presenter import present_plot
@@ -48,9 +48,9 @@ class LossPlotController(QObject):
         inputs = (losses, tuple(overlaid.items()), shown_step, stops, self.options)
         if inputs != self._plot_inputs:
             self._plot_inputs = inputs
-            own = [LossCurve(run.name, run.losses)] if run else []
+            own = [PlottedRunLosses(run.name, run.losses)] if run else []
             others = [
-                LossCurve(name, one, colour)
+                PlottedRunLosses(name, one, colour)
                 for colour, (name, one) in enumerate(sorted(overlaid.items()), 1)
                 if run is None or name != run.name
             ]

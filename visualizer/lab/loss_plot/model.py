@@ -50,22 +50,24 @@ class PlotAxis(Struct, frozen=True):
     scale: AxisScale = AxisScale.LINEAR
     ticks: tuple[AxisTick, ...] = ()
 
-    def share(self, values: np.ndarray | float) -> np.ndarray:
+    def values_to_shares(self, values: np.ndarray | float) -> np.ndarray:
         """Map values to fractions of the axis, from 0 at `low` to 1 at `high`; NaN stays NaN."""
-        low, high = _to_scale(np.array([self.low, self.high]), self.scale)
+        low, high = _apply_axis_scale(np.array([self.low, self.high]), self.scale)
         floor = self.low if self.scale is AxisScale.LOG else -math.inf
-        shares: np.ndarray = (_to_scale(np.maximum(values, floor), self.scale) - low) / (high - low)
+        shares: np.ndarray = (_apply_axis_scale(np.maximum(values, floor), self.scale) - low) / (
+            high - low
+        )
         return shares
 
-    def value(self, shares: np.ndarray | float) -> np.ndarray:
+    def shares_to_values(self, shares: np.ndarray | float) -> np.ndarray:
         """Map fractions of the axis to values."""
-        low, high = _to_scale(np.array([self.low, self.high]), self.scale)
+        low, high = _apply_axis_scale(np.array([self.low, self.high]), self.scale)
         shown = low + np.asarray(shares, dtype=float) * (high - low)
         values: np.ndarray = 10**shown if self.scale is AxisScale.LOG else shown
         return values
 
 
-def _to_scale(values: np.ndarray, scale: AxisScale) -> np.ndarray:
+def _apply_axis_scale(values: np.ndarray, scale: AxisScale) -> np.ndarray:
     return np.log10(values) if scale is AxisScale.LOG else values
 
 
@@ -140,7 +142,7 @@ class LossLineRole(StrEnum):
     VALIDATION = "validation"
 
 
-class LossCurve(Struct, frozen=True, eq=False):
+class PlottedRunLosses(Struct, frozen=True, eq=False):
     """The losses of a plotted run.
 
     Parameters
@@ -205,7 +207,7 @@ class LossLine(Struct, frozen=True, eq=False):
         return f"{self.name}, {self.role}" if self.name else str(self.role)
 
 
-class LegendKey(Struct, frozen=True):
+class LegendEntry(Struct, frozen=True):
     """An entry of the legend, for the colour of a run, the stroke of a role, or both."""
 
     text: str
@@ -243,7 +245,7 @@ class LossPlot(Struct, frozen=True, eq=False):
 
     lines: tuple[LossLine, ...] = ()
     reference_losses: tuple[ReferenceLoss, ...] = ()
-    keys: tuple[LegendKey, ...] = ()
+    keys: tuple[LegendEntry, ...] = ()
     loss_gaps: tuple[NonFiniteLoss, ...] = ()
     x: PlotAxis = field(default_factory=lambda: PlotAxis(STEP, 0, 1))
     y: PlotAxis = field(default_factory=lambda: PlotAxis(LOSS, 0, 1))
@@ -256,6 +258,6 @@ class LossPlot(Struct, frozen=True, eq=False):
     smoothed_losses: tuple[SmoothedLosses, ...] = ()
 
     @property
-    def last(self) -> int:
+    def last_step(self) -> int:
         """The last step of all lines."""
         return max((int(line.steps[-1]) for line in self.lines), default=0)

@@ -18,7 +18,7 @@ from visualizer.lab.loss_plot.model import (
     LOSS,
     STEP,
     AxisScale,
-    LegendKey,
+    LegendEntry,
     LossLine,
     LossLineRole,
     LossPlot,
@@ -31,12 +31,12 @@ from visualizer.lab.loss_plot.smoothing import SmoothedLosses, smooth_losses
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from visualizer.lab.loss_plot.model import LossCurve, PlotOptions, ReferenceLoss
+    from visualizer.lab.loss_plot.model import PlotOptions, PlottedRunLosses, ReferenceLoss
     from visualizer.lab.training.loss_history import LossHistory
 
 
 def present_plot(
-    curves: Sequence[LossCurve],
+    curves: Sequence[PlottedRunLosses],
     options: PlotOptions,
     references: Sequence[ReferenceLoss] = (),
     shown_step: int | None = None,
@@ -56,7 +56,7 @@ def present_plot(
     """
     shown = [curve for curve in curves if len(curve.losses) or len(curve.losses.validation)]
     smoothed = tuple(_smooth_losses(curve.losses, options, before) for curve in shown)
-    lines = tuple(_all_lines(shown, smoothed, options))
+    lines = tuple(_lines_in_paint_order(shown, smoothed, options))
     if not lines:
         return LossPlot()
     x = choose_step_axis(lines, options.steps)
@@ -64,7 +64,7 @@ def present_plot(
     plot = LossPlot(
         lines=lines,
         reference_losses=tuple(references),
-        keys=tuple(_legend_keys(shown, lines, options)),
+        keys=tuple(_legend_entries(shown, lines, options)),
         loss_gaps=tuple(_find_non_finite_losses(shown)),
         x=x,
         y=y,
@@ -86,8 +86,8 @@ def _smooth_losses(
     return smooth_losses(losses, options.smoothing, next(extended, None))
 
 
-def _all_lines(
-    curves: Sequence[LossCurve], smoothed: Sequence[SmoothedLosses], options: PlotOptions
+def _lines_in_paint_order(
+    curves: Sequence[PlottedRunLosses], smoothed: Sequence[SmoothedLosses], options: PlotOptions
 ) -> Iterator[LossLine]:
     """Yield the lines in painting order: first the faint ones, and last those of the first run."""
     all_lines = [
@@ -100,7 +100,7 @@ def _all_lines(
 
 
 def _run_lines(
-    curve: LossCurve, smoothed: SmoothedLosses, options: PlotOptions, name: str
+    curve: PlottedRunLosses, smoothed: SmoothedLosses, options: PlotOptions, name: str
 ) -> Iterator[LossLine]:
     losses = curve.losses
     if options.smoothing:
@@ -111,22 +111,22 @@ def _run_lines(
     )
 
 
-def _legend_keys(
-    curves: Sequence[LossCurve], lines: Sequence[LossLine], options: PlotOptions
-) -> Iterator[LegendKey]:
+def _legend_entries(
+    curves: Sequence[PlottedRunLosses], lines: Sequence[LossLine], options: PlotOptions
+) -> Iterator[LegendEntry]:
     roles = {line.role for line in lines}
     colour = curves[0].colour if len(curves) == 1 else None
     if colour is None:
-        yield from (LegendKey(curve.name, None, curve.colour) for curve in curves)
+        yield from (LegendEntry(curve.name, None, curve.colour) for curve in curves)
     for role in (LossLineRole.TRAINING, LossLineRole.EACH, LossLineRole.VALIDATION):
         if role in roles:
             span = round(1 / (1 - options.smoothing))
             is_average = role is LossLineRole.TRAINING and span > 1
             suffix = f" (smoothed over about {format_count(span, 'step')})" if is_average else ""
-            yield LegendKey(f"{role}{suffix}", role, colour)
+            yield LegendEntry(f"{role}{suffix}", role, colour)
 
 
-def _find_non_finite_losses(curves: Sequence[LossCurve]) -> Iterator[NonFiniteLoss]:
+def _find_non_finite_losses(curves: Sequence[PlottedRunLosses]) -> Iterator[NonFiniteLoss]:
     for curve in curves:
         is_number = np.isfinite(curve.losses.training)
         if not is_number.all():
@@ -240,7 +240,7 @@ class PlotReadout(Struct, frozen=True):
         return f"Step {self.step:,}: {values}."
 
 
-def read_step(plot: LossPlot, step: float) -> PlotReadout:
+def read_values_at_step(plot: LossPlot, step: float) -> PlotReadout:
     """Return the value of every line at its nearest step; if this step differs, name it."""
     at = round(min(max(step, plot.x.low), plot.x.high))
     is_one_run = len({line.name for line in plot.lines}) == 1
@@ -281,8 +281,8 @@ def _index_of_lowest(values: np.ndarray) -> int | None:
 
 def describe_plot(plot: LossPlot) -> str:
     """Describe the plot: the current and lowest losses, and how they compare to the references."""
-    step = plot.last if plot.shown_step is None else plot.shown_step
-    sentences = [read_step(plot, step).sentence]
+    step = plot.last_step if plot.shown_step is None else plot.shown_step
+    sentences = [read_values_at_step(plot, step).sentence]
     first = [line for line in plot.lines if line.name == plot.lines[-1].name]
     lowest = (
         (line, at) for line in reversed(first) if (at := _index_of_lowest(line.values)) is not None

@@ -75,7 +75,7 @@ def smooth_losses(
     if not is_whole:
         smoothed = np.full(len(new), np.nan)
         smoothed[is_number] = averages
-    return SmoothedLosses(losses, strength, average, weight, before._values.extended(smoothed))
+    return SmoothedLosses(losses, strength, average, weight, before._values.with_appended(smoothed))
 
 
 def _correct_bias(averages: np.ndarray, strength: float, weight: float) -> np.ndarray:

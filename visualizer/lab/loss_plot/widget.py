@@ -10,16 +10,16 @@ from PySide6.QtCore import QEvent, QPointF, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from visualizer.heatmap.cell_pointing_widget import KEYBOARD_FOCUS_REASONS
+from visualizer.heatmap.cell_scroll_widget import KEYBOARD_FOCUS_REASONS
 from visualizer.lab.loss_plot.chart_paint import LossChart, legend_html
 from visualizer.lab.loss_plot.model import LossPlot, PlotOptions
-from visualizer.lab.loss_plot.presenter import nearest_step_index, read_step
+from visualizer.lab.loss_plot.presenter import nearest_step_index, read_values_at_step
 from visualizer.lab.loss_plot.smoothing import unique_sorted
 from visualizer.lab.training.bar_widget import create_text_button
 from visualizer.widgets.accessibility import Politeness, announce, set_accessible_value
 from visualizer.widgets.fonts import scaled_font
 from visualizer.widgets.input_filters import has_command_modifier
-from visualizer.widgets.labels import PlainLabel, RichLabel
+from visualizer.widgets.labels import HtmlLabel, PlainTextLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 from visualizer.widgets.setting_controls import WheelIgnoringSlider
 from visualizer.widgets.theme import LIGHT, Theme
@@ -73,7 +73,7 @@ class LossPlotView(QWidget):
         self.setAccessibleDescription(KEYBOARD_HELP)
         self.plot, self._theme = LossPlot(), LIGHT
         self.chart: LossChart | None = None
-        self._legend = RichLabel()
+        self._legend = HtmlLabel()
         self._legend.setWordWrap(True)
         self._legend.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self._legend.setContentsMargins(10, 4, 10, 0)
@@ -99,16 +99,16 @@ class LossPlotView(QWidget):
         self.plot, self._theme = plot, theme
         set_accessible_value(self, plot.description)
         if is_elsewhere and self._is_moved_by_keys and self.hasFocus():
-            step = plot.last if plot.shown_step is None else plot.shown_step
-            announce(self, read_step(plot, step).sentence, Politeness.Assertive)
+            step = plot.last_step if plot.shown_step is None else plot.shown_step
+            announce(self, read_values_at_step(plot, step).sentence, Politeness.Assertive)
         self._is_moved_by_keys = self._is_moved_by_keys and not is_elsewhere
         self.setCursor(Qt.CursorShape.ArrowCursor if plot.message else Qt.CursorShape.CrossCursor)
         self._redraw()
 
-    def line_position(self, step: float) -> QPointF:
+    def point_at_step(self, step: float) -> QPointF:
         """Return the point at a step and at half the height of the drawn plot."""
         assert self.chart
-        return QPointF(self.chart.view.pos()) + self.chart.line_position(step)
+        return QPointF(self.chart.view.pos()) + self.chart.point_at_step(step)
 
     # ------------------------------------------------------------------ drawing
 
@@ -127,7 +127,7 @@ class LossPlotView(QWidget):
         if self.chart:
             self.chart.view.setVisible(not plot.message)
             self._column.activate()
-            self.chart.draw(plot, theme)
+            self.chart.draw_plot(plot, theme)
             self._show_hovered_step()
         self.update()
 
@@ -186,10 +186,10 @@ class LossPlotView(QWidget):
             is_near = chart.plot_area.adjusted(-8, 0, 8, 8).contains(at - chart.view.pos())
         self._hovered_point = at if is_near or self._is_dragging else None
         if self._is_dragging:
-            self._pick_step(self._selectable_step_at(at))
+            self._emit_selected_step(self._selectable_step_at(at))
         self._show_hovered_step()
 
-    def _pick_step(self, step: int) -> None:
+    def _emit_selected_step(self, step: int) -> None:
         if step != self.plot.shown_step:
             self.stepSelected.emit(step)
 
@@ -204,23 +204,23 @@ class LossPlotView(QWidget):
             self.currentModelSelected.emit()
         elif key in {*STEP_KEYS, Qt.Key.Key_Home, Qt.Key.Key_End}:
             self._is_moved_by_keys = True
-            self._pick_step(self._step_for_key(key))
+            self._emit_selected_step(self._step_for_key(key))
         else:
             event.ignore()
 
     def _step_for_key(self, key: Qt.Key) -> int:
-        stops = self.plot.stops if len(self.plot.stops) else self._even_stops()
+        stops = self.plot.stops if len(self.plot.stops) else self._evenly_spaced_steps()
         if key not in STEP_KEYS:
             return int(stops[0 if key == Qt.Key.Key_Home else -1])
-        shown_step = self.plot.last if self.plot.shown_step is None else self.plot.shown_step
+        shown_step = self.plot.last_step if self.plot.shown_step is None else self.plot.shown_step
         before = int(np.searchsorted(stops, shown_step))
         after = int(np.searchsorted(stops, shown_step, "right"))
         at = after - 1 + STEP_KEYS[key] if STEP_KEYS[key] > 0 else before + STEP_KEYS[key]
         return int(stops[min(max(at, 0), len(stops) - 1)])
 
-    def _even_stops(self) -> np.ndarray:
+    def _evenly_spaced_steps(self) -> np.ndarray:
         axis = self.plot.x
-        last = min(axis.high, self.plot.last)
+        last = min(axis.high, self.plot.last_step)
         return unique_sorted(
             np.linspace(axis.low, last, KEYBOARD_STEPS + 1).round().astype(np.int64)
         )
@@ -253,7 +253,7 @@ class LossPlotPane(QWidget):
         self._options = PlotOptions()
         self.view, self.notices, self.smoothing = (
             LossPlotView(),
-            PlainLabel(),
+            PlainTextLabel(),
             WheelIgnoringSlider(),
         )
         self.notices.setProperty("role", "quiet")
@@ -265,7 +265,7 @@ class LossPlotPane(QWidget):
         self.smoothing.setAccessibleName("Smoothing of the training loss")
         self.smoothing.valueChanged.connect(self._set_smoothing)
         row = row_layout(margins=(16, 4, 16, 0), spacing=8)
-        label = PlainLabel("Smoothing")
+        label = PlainTextLabel("Smoothing")
         label.setProperty("role", "quiet")
         label.setBuddy(self.smoothing)
         row.addWidget(label)

@@ -19,7 +19,7 @@ from visualizer.lab.training.run_state import RunPhase
 from visualizer.language.run_folder import RunFolder
 from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.widgets import app_settings
-from visualizer.widgets.dialogs import ask_for_folder, create_message_box
+from visualizer.widgets.dialogs import ask_folder_path, create_message_box
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -173,10 +173,10 @@ class RunController(QObject):
         """
         run, lab = self._lab.run, self._lab
         if run is None or lab.is_safe_to_close:
-            self._leave_and_continue(False, then)
+            self._close_and_continue(False, then)
             return True
         stop, keep_training = (
-            partial(self._leave_and_continue, continues, then) for continues in (False, True)
+            partial(self._close_and_continue, continues, then) for continues in (False, True)
         )
         lost = _lost_steps_message(run.folder) if lab.is_unsaved else ""
         if lab.is_training:
@@ -185,7 +185,7 @@ class RunController(QObject):
             ask_close_run(self._window, run.name, lost, stop)
         return False
 
-    def _leave_and_continue(self, continues: bool, then: Callable[[], object], *_: object) -> None:
+    def _close_and_continue(self, continues: bool, then: Callable[[], object], *_: object) -> None:
         try:
             self._lab.close_run(continues)
         except InputError as refused:
@@ -193,25 +193,27 @@ class RunController(QObject):
         else:
             then()
 
-    def start_new(self) -> None:
+    def start_new_run(self) -> None:
         """Close the run and unlock the settings for a new one."""
-        self.close_run(self._show_settings)
+        self.close_run(self._request_settings)
 
-    def _show_settings(self) -> None:
+    def _request_settings(self) -> None:
         self.refresh_runs()
         self.settingsRequested.emit()
 
-    def ask_and_open(self) -> None:
-        ask_for_folder(self._window, "Open run folder", self._lab.runs_folder, self.open_folder)
+    def ask_and_open_folder(self) -> None:
+        ask_folder_path(
+            self._window, "Open run folder", self._lab.runs_folder, self.open_run_folder
+        )
 
-    def open_selected(self) -> None:
+    def open_selected_run(self) -> None:
         if self._pane.selected_run:
             self.open_run_named(self._pane.selected_run)
 
     def open_run_named(self, name: str) -> None:
-        self.open_folder(self._lab.runs_folder / name)
+        self.open_run_folder(self._lab.runs_folder / name)
 
-    def open_folder(self, folder: Path | str) -> None:
+    def open_run_folder(self, folder: Path | str) -> None:
         """Open a run and close the current one, unless the folder contains no run.
 
         The current run itself is reopened only if it has failed or was changed elsewhere.
@@ -238,15 +240,15 @@ class RunController(QObject):
             self._pending_overlays.discard(name)
         elif name not in self.overlaid_runs:
             self._pending_overlays.add(name)
-            self._read_next()
+            self._read_next_losses()
         self.changed.emit()
 
-    def _read_next(self) -> None:
+    def _read_next_losses(self) -> None:
         """Read the next losses on a worker thread; reading a long run takes several seconds."""
         if self._pending_overlays and not self._worker.is_working:
             folder = self._lab.runs_folder / min(self._pending_overlays)
             pause = partial(_yield_to_window, self._is_closed)
-            self._worker.ask(partial(_read_losses, folder, pause))
+            self._worker.submit(partial(_read_losses, folder, pause))
 
     def _on_losses(self, answer: tuple[str, LossHistory | InputError]) -> None:
         name, losses = answer
@@ -257,7 +259,7 @@ class RunController(QObject):
             else:
                 self.overlaid_runs[name] = losses
             self.changed.emit()
-        self._read_next()
+        self._read_next_losses()
 
     def _on_failure(self, error: Exception) -> None:
         self._pending_overlays.clear()
@@ -268,9 +270,9 @@ class RunController(QObject):
 
     def edit_selected_name(self) -> None:
         """Start to edit the name of the selected run."""
-        self._pane.edit_name()
+        self._pane.edit_selected_run_name()
 
-    def rename_to(self, name: str, other: str) -> None:
+    def rename_run(self, name: str, other: str) -> None:
         """Rename a run, unless it is in use."""
         folder = self._lab.runs_folder / name
         try:
@@ -286,7 +288,7 @@ class RunController(QObject):
             self.messageReported.emit(refused.sentence)
         self.refresh_runs()
 
-    def ask_delete_selected(self) -> None:
+    def ask_delete_selected_run(self) -> None:
         """Ask whether to delete the selected run."""
         name = self._pane.selected_run
         if name:
@@ -300,12 +302,12 @@ class RunController(QObject):
             self.messageReported.emit(refused.sentence)
         else:
             self._pending_deletions.append(folder)
-            self._delete_next()
+            self._delete_next_run()
         self.refresh_runs()
 
-    def _delete_next(self) -> None:
+    def _delete_next_run(self) -> None:
         if self._pending_deletions and not self._deleter.is_working:
-            self._deleter.ask(partial(store.delete_run, self._pending_deletions[0]))
+            self._deleter.submit(partial(store.delete_run, self._pending_deletions[0]))
 
     def _on_deleted(self, refused: Exception | None) -> None:
         self._pending_deletions.pop(0)
@@ -313,7 +315,7 @@ class RunController(QObject):
             self.messageReported.emit(refused.sentence)
         elif refused:
             self._report_bug(refused)
-        self._delete_next()
+        self._delete_next_run()
         self.refresh_runs()
 
     def _check_not_in_use(self, folder: Path, done: str) -> None:

@@ -14,7 +14,12 @@ from msgspec import Struct
 
 from visualizer.errors import InputError, system_error_reason
 from visualizer.lab.training.loss_history import LossHistory
-from visualizer.language.loss_log import EMPTY_ROWS, MAX_FILE_BYTES, loss_curves, parse_tables
+from visualizer.language.loss_log import (
+    EMPTY_ROWS,
+    MAX_FILE_BYTES,
+    parse_row_blocks,
+    rows_to_loss_curves,
+)
 from visualizer.language.run_folder import RunFolder, choose_probe_text
 from visualizer.storage.atomic_file import write_atomically
 
@@ -55,7 +60,7 @@ def list_runs(home: Path) -> tuple[StoredRun, ...]:
 
 def _last_change(folder: Path) -> float:
     found = [0.0]
-    for file in (RunFolder(folder).losses_file, RunFolder(folder).metadata_file):
+    for file in (RunFolder(folder).loss_log_file, RunFolder(folder).metadata_file):
         with suppress(OSError):  # the run may just have been deleted
             found.append(file.stat().st_mtime)
     return max(found)
@@ -132,7 +137,7 @@ def store_probe(folder: Path, text: str) -> None:
             write_atomically(probe, lambda file: file.write(text.encode()), waits_for_disk=False)
 
 
-def stored_probe(folder: Path) -> str:
+def read_stored_probe(folder: Path) -> str:
     """Return the last probe of a run, or "" if it is missing or invalid."""
     try:
         return RunFolder(folder).probe_file.read_bytes(MAX_PROBE_BYTES).decode()
@@ -154,18 +159,18 @@ def read_losses(folder: Path, pause: Callable[[], None] = lambda: None) -> LossH
         If the losses cannot be read.
     """
     try:
-        with TextIOWrapper(RunFolder(folder).losses_file.open(MAX_FILE_BYTES), "utf-8") as lines:
+        with TextIOWrapper(RunFolder(folder).loss_log_file.open(MAX_FILE_BYTES), "utf-8") as lines:
             parts = [EMPTY_ROWS]
-            for table in parse_tables(lines):
+            for table in parse_row_blocks(lines):
                 parts.append(table)
                 pause()
     except (OSError, UnicodeDecodeError) as error:
         reason = f": {error.strerror}" if isinstance(error, OSError) and error.strerror else ""
         sentence = f"Cannot read the losses of “{folder.name}”{reason}."
         raise InputError("losses", sentence) from error
-    return LossHistory.of(**loss_curves(np.concatenate(parts)))
+    return LossHistory.of(**rows_to_loss_curves(np.concatenate(parts)))
 
 
-def initial_probe(folder: Path, sample: str, settings: TrainingSettings) -> str:
+def choose_initial_probe(folder: Path, sample: str, settings: TrainingSettings) -> str:
     """Return the first probe of an opened run: the stored probe, or the beginning of the sample."""
-    return stored_probe(folder) or choose_probe_text(sample, settings)
+    return read_stored_probe(folder) or choose_probe_text(sample, settings)

@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QHBoxLayout, QHeaderView, QTreeWidget, QTreeWidget
 
 from visualizer.format import format_date, format_date_and_time, format_time
 from visualizer.lab.training.bar_widget import create_text_button
-from visualizer.widgets.labels import PlainLabel, plain_tooltip
+from visualizer.widgets.labels import PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class RunsPane(QWidget):
         self._rows: tuple[RunRow, ...] = ()
         self._shown_rows: object = None
         self._actions = tuple(actions.values())
-        self.hint, self.list = PlainLabel(EMPTY_MESSAGE), QTreeWidget()
+        self.hint, self.list = PlainTextLabel(EMPTY_MESSAGE), QTreeWidget()
         self.hint.setWordWrap(True)
         self.hint.setProperty("role", "quiet")
         self.list.setAccessibleName("Runs")
@@ -100,7 +100,7 @@ class RunsPane(QWidget):
                 return True
         return False
 
-    def edit_name(self) -> None:
+    def edit_selected_run_name(self) -> None:
         item = self.list.currentItem()
         # Qt prints a warning if the name is already being edited.
         if item and self.list.state() is not QTreeWidget.State.EditingState:

@@ -35,7 +35,9 @@ CORPUS_LABELS = {
 _SOURCE_FIELDS = {"kind", "path", "size", "tokenizer"}
 
 
-_IS_LAYERED = when("is_layered", True, words=f"without --model {' or '.join(LAYERED_MODELS)}")
+_IS_LAYERED = when(
+    "has_configurable_layers", True, words=f"without --model {' or '.join(LAYERED_MODELS)}"
+)
 
 # fmt: off
 LAB_SETTINGS: tuple[Setting, ...] = (

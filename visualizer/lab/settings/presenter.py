@@ -9,7 +9,7 @@ from msgspec import Struct
 from visualizer.errors import InputError, Problem
 from visualizer.lab.settings.definitions import LAB_SETTINGS, SETTINGS_OF_OPEN_RUN, get_setting
 from visualizer.language.training_presets import matching_preset
-from visualizer.language.training_settings import TrainingSettings, settings_problems
+from visualizer.language.training_settings import TrainingSettings, find_settings_problems
 from visualizer.session.setting_state import SettingState, describe_remedy
 
 if TYPE_CHECKING:
@@ -53,7 +53,9 @@ def present_settings(
     notes: tuple[str, ...] = (),
 ) -> LabSettingsPanel:
     """Present the settings, with each problem next to its setting."""
-    found: dict[str, Problem | InputError] = {one.field: one for one in settings_problems(settings)}
+    found: dict[str, Problem | InputError] = {
+        one.field: one for one in find_settings_problems(settings)
+    }
     if refused:
         found.setdefault(PROBLEM_LOCATIONS.get(refused.field, refused.field), refused)
     rows = tuple(_setting_state(setting, settings, found.pop(setting.name, None), locked)

@@ -13,7 +13,11 @@ from PySide6.QtCore import QObject, Signal
 from visualizer.errors import InputError, system_error_reason
 from visualizer.language.corpora.corpus import load_corpus
 from visualizer.language.tokenizers import tokenize
-from visualizer.language.training_settings import CorpusKind, TrainingSettings, settings_problems
+from visualizer.language.training_settings import (
+    CorpusKind,
+    TrainingSettings,
+    find_settings_problems,
+)
 from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.storage.regular_file import open_regular_file
 
@@ -49,7 +53,7 @@ class TextPreviewController(QObject):
         is_same = sampled and (sampled.source, sampled.block) == (draft.source, draft.block)
         if self._lab.run is None and not is_same:
             self._sampled_settings = draft
-            self._worker.ask(partial(_read_sample, draft))
+            self._worker.submit(partial(_read_sample, draft))
 
     def _on_sample(self, answer: tuple[TrainingSettings, str | InputError]) -> None:
         settings, sample = answer
@@ -88,16 +92,16 @@ def read_text_sample(settings: TrainingSettings) -> str:
     InputError
         If the text cannot be read.
     """
-    if settings_problems(settings):
+    if find_settings_problems(settings):
         return ""
     source = settings.source
     if source.kind is CorpusKind.FILE:
-        return _read_beginning(Path(source.path))
+        return _read_file_beginning(Path(source.path))
     source = replace(source, size=min(MAX_GENERATED_SAMPLE_TOKENS, source.size))
     return load_corpus(replace(settings, source=source)).text[:MAX_PREVIEW_CHARACTERS]
 
 
-def _read_beginning(path: Path) -> str:
+def _read_file_beginning(path: Path) -> str:
     try:
         with open_regular_file(path) as file:
             content = file.read(4 * MAX_PREVIEW_CHARACTERS)

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 from visualizer.attention.settings import Setting, SettingKind
 from visualizer.lab.settings.definitions import INPUT_RANGES, LAB_SETTINGS
 from visualizer.widgets.dialogs import ask_open_path
-from visualizer.widgets.labels import PlainLabel
+from visualizer.widgets.labels import PlainTextLabel
 from visualizer.widgets.layouts import column_layout
 from visualizer.widgets.setting_controls import (
     CONTROL_TYPES,
@@ -60,10 +60,12 @@ class SettingsPane(QScrollArea):
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setAccessibleName("Training settings")
-        self.rows = {one.name: self._make_row(LAB_CONTROLS[one.kind](one)) for one in LAB_SETTINGS}
+        self.rows = {
+            one.name: self._create_setting_row(LAB_CONTROLS[one.kind](one)) for one in LAB_SETTINGS
+        }
         self._shown: LabSettingsPanel | None = None
         self._theme: Theme | None = None
-        self.locked_label, self.preset_label = PlainLabel(), PlainLabel()
+        self.locked_label, self.preset_label = PlainTextLabel(), PlainTextLabel()
         self.new_run_button = QPushButton("New run with these settings…")
         for label in (self.locked_label, self.preset_label):
             label.setWordWrap(True)
@@ -74,7 +76,7 @@ class SettingsPane(QScrollArea):
         for widget in (self.locked_label, self.new_run_button):
             column.addWidget(widget)
         for names in SETTING_ROWS:
-            column.addLayout(self._make_line(names))
+            column.addLayout(self._create_setting_line(names))
             if names == ("preset",):
                 column.addWidget(self.preset_label)
         self._add_sample(column)
@@ -86,7 +88,7 @@ class SettingsPane(QScrollArea):
         least = super().minimumSizeHint()
         return QSize(self._content.minimumSizeHint().width() + bar, least.height())
 
-    def _make_line(self, names: tuple[str, ...]) -> QVBoxLayout:
+    def _create_setting_line(self, names: tuple[str, ...]) -> QVBoxLayout:
         """Arrange settings side by side; their error messages span the full width below them."""
         whole, line = QVBoxLayout(), QHBoxLayout()
         whole.setSpacing(2)
@@ -98,14 +100,14 @@ class SettingsPane(QScrollArea):
             whole.addWidget(self.rows[name].problem)
         return whole
 
-    def _make_row(self, control: SettingControl) -> SettingRow:
+    def _create_setting_row(self, control: SettingControl) -> SettingRow:
         row = SettingRow(control)
         control.chosen.connect(self.chosen)
         row.remedyRequested.connect(self.remedyRequested)
         return row
 
     def _add_sample(self, column: QVBoxLayout) -> None:
-        title = PlainLabel("Text preview")
+        title = PlainTextLabel("Text preview")
         title.setProperty("role", "quiet")
         self.sample = QPlainTextEdit()
         self.sample.setReadOnly(True)
@@ -115,7 +117,7 @@ class SettingsPane(QScrollArea):
         self.sample.setFixedHeight(
             self.sample.fontMetrics().lineSpacing() * VISIBLE_SAMPLE_LINES + 12
         )
-        self.notes = PlainLabel()
+        self.notes = PlainTextLabel()
         self.notes.setWordWrap(True)
         self.notes.setProperty("role", "quiet")
         for widget in (title, self.sample, self.notes):
@@ -191,7 +193,7 @@ class SmallNumberControl(SpinBoxControl):
         self.box.setMinimumWidth(NUMBER_WIDTH_PX)
         self.add_spin_box(self.box, "Tiny", 1)
 
-    def _type(self, value: float) -> None:
+    def _emit_typed_value(self, value: float) -> None:
         self.emit_value(value, True)
 
 
@@ -201,7 +203,7 @@ class FileControl(SettingControl):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self.box, self.choose_button = QLineEdit(), QPushButton("Choose…")
-        self.box.editingFinished.connect(self._type)
+        self.box.editingFinished.connect(self._emit_typed_path)
         self.choose_button.clicked.connect(self._ask_for_file)
         self.add_control(self.box, "QLineEdit", 1)
         self.add_control(self.choose_button, "QPushButton")
@@ -217,7 +219,7 @@ class FileControl(SettingControl):
     def _ask_for_file(self) -> None:
         ask_open_path(self, Path(self.box.text()).parent, TEXT_FILE_FILTER, self.emit_value)
 
-    def _type(self) -> None:
+    def _emit_typed_path(self) -> None:
         if self.box.text() != self._shown:
             self.emit_value(self.box.text())
 

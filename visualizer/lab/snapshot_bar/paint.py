@@ -33,15 +33,15 @@ class SnapshotAxis(Struct, frozen=True):
     timeline: SnapshotTimeline
     width: float
 
-    def x(self, share: float) -> float:
+    def x_of_share(self, share: float) -> float:
         knob = KNOB_RADIUS_PX * text_scale()
         return knob + share * (self.width - 2 * knob)
 
     def x_of_stop(self, stop: int) -> float:
-        return self.x(self.timeline.shares[stop])
+        return self.x_of_share(self.timeline.stop_shares[stop])
 
     def stop_at(self, x: float) -> int:
-        start, end = self.x(0), self.x(1)
+        start, end = self.x_of_share(0), self.x_of_share(1)
         return self.timeline.nearest_index((x - start) / max(1.0, end - start))
 
     def paint(self, painter: QPainter, theme: Theme) -> None:
@@ -52,9 +52,9 @@ class SnapshotAxis(Struct, frozen=True):
         middle, bar = (KNOB_RADIUS_PX + 1) * scale, BAR_HEIGHT_PX * scale
         here = self.x_of_stop(timeline.index)
         ink = theme.border if timeline.is_current_model else theme.accent
-        for end, colour in ((self.x(1), theme.hairline), (here, ink)):
+        for end, colour in ((self.x_of_share(1), theme.hairline), (here, ink)):
             painter.setBrush(QColor(colour))
-            area = QRectF(self.x(0), middle - bar / 2, end - self.x(0), bar)
+            area = QRectF(self.x_of_share(0), middle - bar / 2, end - self.x_of_share(0), bar)
             painter.drawRoundedRect(area, bar / 2, bar / 2)
         painter.setBrush(QColor(theme.quiet))
         for stop in range(len(timeline.stops)):
@@ -71,7 +71,7 @@ class SnapshotAxis(Struct, frozen=True):
         selected = self.timeline.selected_step
         labels = [(1.0, NOW_LABEL, theme.ink if selected is None else theme.quiet)]
         if selected is not None:
-            labels.insert(0, (self.timeline.share(selected), f"{selected:,}", theme.ink))
+            labels.insert(0, (self.timeline.share_of_step(selected), f"{selected:,}", theme.ink))
         labels += [(share, f"{step:,}", theme.quiet) for step, share in self.timeline.ticks]
         taken: list[QRectF] = []
         for share, text, ink in labels:
@@ -87,5 +87,5 @@ class SnapshotAxis(Struct, frozen=True):
                 taken.append(box)
 
     def _label_box(self, share: float, width: float, top: float) -> QRectF:
-        left = min(max(self.x(share) - width / 2 - 1, 0), self.width - width - 2)
+        left = min(max(self.x_of_share(share) - width / 2 - 1, 0), self.width - width - 2)
         return QRectF(left, top, width + 2, font_metrics(12).height())

@@ -55,22 +55,22 @@ class SnapshotTimeline(Struct, frozen=True, dict=True):
         """Whether the current model is selected."""
         return self.index == len(self.stops) - 1
 
-    def share(self, step: int | None) -> float:
+    def share_of_step(self, step: int | None) -> float:
         """Return the position of a step on the axis, from 0 to 1."""
         if step is None or self.current_step == 0:
             return 1.0
         return min(1.0, math.log1p(step) / math.log1p(self.current_step))
 
     @cached_property
-    def shares(self) -> tuple[float, ...]:
+    def stop_shares(self) -> tuple[float, ...]:
         """The positions of the stops on the axis, from 0 to 1."""
-        return tuple(map(self.share, self.stops))
+        return tuple(map(self.share_of_step, self.stops))
 
     def nearest_index(self, share: float) -> int:
         """Return the index of the stop that is nearest to a position on the axis."""
-        after = min(bisect_left(self.shares, share), len(self.stops) - 1)
+        after = min(bisect_left(self.stop_shares, share), len(self.stops) - 1)
         before = max(0, after - 1)
-        is_nearer = share - self.shares[before] < self.shares[after] - share
+        is_nearer = share - self.stop_shares[before] < self.stop_shares[after] - share
         return before if is_nearer else after
 
     def index_at_distance(self, by: int) -> int:
@@ -82,7 +82,7 @@ class SnapshotTimeline(Struct, frozen=True, dict=True):
         """The ticks of the axis, which are 0 and powers of ten, with their positions."""
         powers = (10**power for power in range(len(str(self.current_step))))
         steps = (step for step in powers if step < self.current_step)
-        return ((0, 0.0), *((step, self.share(step)) for step in steps))
+        return ((0, 0.0), *((step, self.share_of_step(step)) for step in steps))
 
 
 def present_snapshots(

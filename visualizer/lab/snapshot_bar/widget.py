@@ -16,7 +16,7 @@ from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import has_command_modifier
 from visualizer.widgets.labels import ElidedLabel, plain_tooltip
 from visualizer.widgets.layouts import row_layout
-from visualizer.widgets.setting_controls import combo_box
+from visualizer.widgets.setting_controls import create_combo_box
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -48,15 +48,17 @@ class SnapshotBar(QWidget):
         self.setAccessibleName("Training timeline")
         self._timeline, self._theme, self._widest_text = SnapshotTimeline(), LIGHT, 1
         self.timer = QTimer(self, interval=FRAME_MS)
-        self.timer.timeout.connect(self._show_next)
+        self.timer.timeout.connect(self._select_next_stop)
         self.track, self.description_label = SnapshotSlider(), ElidedLabel(lines=2)
         self.track.stopSelected.connect(self._seek)
         row = row_layout(self, (8, 4, 8, 4), spacing=2)
         self.previous_button = self._add_button("step-back", "Previous snapshot", self.step_back)
-        self.play_button = self._add_button("play", "Play training", self.toggle)
+        self.play_button = self._add_button("play", "Play training", self.toggle_playback)
         self.next_button = self._add_button("step-on", "Next snapshot", self.step_forward)
-        self.now_button = self._add_button("to-end", "Current model", self.go_to_now)
-        self.speed = combo_box("Speed", [(speed, f"{speed:g}×") for speed in PLAYBACK_SPEEDS])
+        self.now_button = self._add_button("to-end", "Current model", self.go_to_current_model)
+        self.speed = create_combo_box(
+            "Speed", [(speed, f"{speed:g}×") for speed in PLAYBACK_SPEEDS]
+        )
         self.speed.setCurrentIndex(PLAYBACK_SPEEDS.index(1.0))
         self.speed.currentIndexChanged.connect(self._set_speed)
         row.addWidget(self.speed)
@@ -120,7 +122,7 @@ class SnapshotBar(QWidget):
     def is_playing(self) -> bool:
         return self.timer.isActive()
 
-    def toggle(self) -> None:
+    def toggle_playback(self) -> None:
         """Pause, or play from the selected step; at the end, play from the first step."""
         if self.is_playing:
             self.pause()
@@ -128,7 +130,7 @@ class SnapshotBar(QWidget):
             self.timer.start()
             self._show_icons()
             is_at_end = self._timeline.is_current_model
-            self._show_stop(0 if is_at_end else self._timeline.index_at_distance(1))
+            self._select_stop(0 if is_at_end else self._timeline.index_at_distance(1))
 
     def pause(self) -> None:
         """Pause playback at the selected step."""
@@ -150,24 +152,24 @@ class SnapshotBar(QWidget):
     def step_forward(self) -> None:
         self._seek(self._timeline.index_at_distance(1))
 
-    def go_to_now(self) -> None:
+    def go_to_current_model(self) -> None:
         self._seek(len(self._timeline.stops) - 1)
 
     def _seek(self, stop: int) -> None:
         self.pause()
-        self._show_stop(stop)
+        self._select_stop(stop)
 
-    def _show_stop(self, stop: int) -> None:
+    def _select_stop(self, stop: int) -> None:
         if stop != self._timeline.index:
             self.stepSelectionChanged.emit(self._timeline.stops[stop])
 
-    def _show_next(self) -> None:
+    def _select_next_stop(self) -> None:
         if self._timeline.is_waiting:
             return
         if self._timeline.is_current_model:
             self.pause()
         else:
-            self._show_stop(self._timeline.index_at_distance(1))
+            self._select_stop(self._timeline.index_at_distance(1))
 
 
 STEP_KEYS = {
@@ -232,13 +234,13 @@ class SnapshotSlider(QSlider):
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         if self.isSliderDown():
-            self._seek(self.axis.stop_at(event.position().x()))
+            self._emit_stop(self.axis.stop_at(event.position().x()))
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         self.setSliderDown(False)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        self._seek(self._timeline.index_at_distance(-1 if event.angleDelta().y() > 0 else 1))
+        self._emit_stop(self._timeline.index_at_distance(-1 if event.angleDelta().y() > 0 else 1))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key, last = Qt.Key(event.key()), len(self._timeline.stops) - 1
@@ -246,10 +248,10 @@ class SnapshotSlider(QSlider):
         if has_command_modifier(event) or not (key in STEP_KEYS or key in ends):
             event.ignore()
         else:
-            self._seek(
+            self._emit_stop(
                 ends[key] if key in ends else self._timeline.index_at_distance(STEP_KEYS[key])
             )
 
-    def _seek(self, stop: int) -> None:
+    def _emit_stop(self, stop: int) -> None:
         if stop != self._timeline.index:
             self.stopSelected.emit(stop)

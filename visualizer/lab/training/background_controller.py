@@ -134,7 +134,7 @@ def withdraw_orders(folder: Path) -> None:
 
 def is_training(folder: Path) -> bool:
     """Return whether a process is training a run or is about to; this check writes nothing."""
-    return folder in _pending_orders or _has_orders(folder) or _is_held(folder)
+    return folder in _pending_orders or _has_orders(folder) or _is_locked(folder)
 
 
 def _has_orders(folder: Path) -> bool:
@@ -143,7 +143,7 @@ def _has_orders(folder: Path) -> bool:
     return False
 
 
-def _is_held(folder: Path) -> bool:
+def _is_locked(folder: Path) -> bool:
     lock = RunFolder(folder).lock_file
     try:
         return lock.is_file() and is_held(lock.path)
@@ -157,7 +157,7 @@ def request_stop(folder: Path) -> None:
         RunFolder(folder).stop_file.touch()
 
 
-class BackgroundTrainingWatcher(QObject):
+class BackgroundTrainingStopper(QObject):
     """Asks the process that trains a run to stop, and waits until the process has stopped.
 
     Orders do not prove that a process will train the run, because the run's folder may be a copy.
@@ -174,12 +174,12 @@ class BackgroundTrainingWatcher(QObject):
         self._poll_timer = QTimer(self, interval=POLL_MS)
         self._poll_timer.timeout.connect(self._check_run)
 
-    def wait_for_run(self, folder: Path) -> None:
+    def stop_and_wait_for_run(self, folder: Path) -> None:
         self._folder, self._was_held = folder, False
         self._request_stop()
         self._poll_timer.start()
 
-    def stop(self) -> None:
+    def stop_polling(self) -> None:
         self._poll_timer.stop()
 
     def stop_waiting(self, continues: bool, command: Sequence[str]) -> None:
@@ -196,11 +196,11 @@ class BackgroundTrainingWatcher(QObject):
             self._request_stop()
         elif self._was_held and not RunFolder(self._folder).withdraw_stop_request():
             continue_in_background(self._folder, command)
-        self.stop()
+        self.stop_polling()
 
     def _request_stop(self) -> None:
         assert self._folder
-        if _is_held(self._folder) and not is_stopping(self._folder):
+        if _is_locked(self._folder) and not is_stopping(self._folder):
             self._was_held = True
             request_stop(self._folder)
 
@@ -209,9 +209,9 @@ class BackgroundTrainingWatcher(QObject):
         if is_training(self._folder):
             self._request_stop()  # again, because the process may have just locked the run
             return
-        self.stop()
+        self.stop_polling()
         run = RunFolder(self._folder)
-        was_trained = self._was_held and not run.was_idle
+        was_trained = self._was_held and not run.was_stopped_while_idle
         if self._was_held:
             run.withdraw_stop_request()
         self.runReleased.emit(was_trained)

@@ -21,7 +21,7 @@ from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.buttons import FixedWidthToolButton
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
-from visualizer.widgets.labels import ElidedLabel, PlainLabel
+from visualizer.widgets.labels import ElidedLabel, PlainTextLabel
 from visualizer.widgets.layouts import column_layout, row_layout
 
 if TYPE_CHECKING:
@@ -56,8 +56,10 @@ class TrainingBar(QWidget):
         self.more_steps_box.setSuffix(" steps")
         install_input_filters(self.more_steps_box)
         row = row_layout(margins=(16, 4, 16, 4), spacing=6)
-        self.buttons = {name: _action_button(actions[name]) for name in ("step", "stop", "more")}
-        self.buttons["toggle"] = _action_button(
+        self.buttons = {
+            name: _create_action_button(actions[name]) for name in ("step", "stop", "more")
+        }
+        self.buttons["toggle"] = _create_action_button(
             actions["toggle"], FixedWidthToolButton(ALL_MAIN_BUTTON_TEXTS)
         )
         self.buttons["toggle"].setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
@@ -80,7 +82,7 @@ class TrainingBar(QWidget):
         set_accessible_value(self, progress.line)
 
 
-def _action_button(action: QAction, button: QToolButton | None = None) -> QToolButton:
+def _create_action_button(action: QAction, button: QToolButton | None = None) -> QToolButton:
     button = button or QToolButton()
     button.setDefaultAction(action)
     button.setAutoRaise(True)
@@ -91,7 +93,7 @@ def _action_button(action: QAction, button: QToolButton | None = None) -> QToolB
 def create_text_button(action: QAction, words: str) -> QToolButton:
     """Create a button for an action, with a text that is shorter than that of the action."""
     action.setIconText(words)
-    button = _action_button(action)
+    button = _create_action_button(action)
     button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextOnly)
     button.setAutoRaise(False)
     return button
@@ -102,7 +104,7 @@ class RunNoticesWidget(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.label, self.copy_button = PlainLabel(), QPushButton("Copy details")
+        self.label, self.copy_button = PlainTextLabel(), QPushButton("Copy details")
         self.label.setProperty("role", "notice")
         self.label.setWordWrap(True)
         self.copy_button.clicked.connect(self._copy_details)

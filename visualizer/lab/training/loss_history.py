@@ -62,7 +62,7 @@ class GrowingArray:
         """Number of values up to which the array can be extended without copying."""
         return len(self._buffer.array)
 
-    def extended(self, more: ArrayLike) -> GrowingArray:
+    def with_appended(self, more: ArrayLike) -> GrowingArray:
         """Return an array with more values appended; this array is unchanged."""
         added, begin = np.asarray(more, dtype=self.values.dtype).reshape(-1), len(self)
         end, room = begin + len(added), self._buffer
@@ -110,10 +110,10 @@ class LossHistory(Struct, frozen=True, eq=False):
     @classmethod
     def of(cls, *columns: ArrayLike, **named: ArrayLike) -> LossHistory:
         """Create losses from the columns that `extended` accepts."""
-        return cls.reserve(0).extended(*columns, **named)
+        return cls.with_capacity(0).with_appended(*columns, **named)
 
     @classmethod
-    def reserve(cls, steps: int) -> LossHistory:
+    def with_capacity(cls, steps: int) -> LossHistory:
         """Return empty losses with memory for the given number of steps."""
         whole, real = GrowingArray.of((), np.int64), GrowingArray.of(())
         training = (
@@ -156,7 +156,7 @@ class LossHistory(Struct, frozen=True, eq=False):
     def __len__(self) -> int:
         return len(self.steps)
 
-    def extended(
+    def with_appended(
         self,
         steps: ArrayLike = (),
         training: ArrayLike = (),
@@ -202,16 +202,17 @@ def _append_columns(
     if not len(columns[0]):
         return before, True
     if not (columns[0][1:] > columns[0][:-1]).all():
-        stays = _is_last(columns[0])
+        stays = _is_below_later_steps(columns[0])
         columns = [column[stays] for column in columns]
     kept = int(np.searchsorted(steps, columns[0][0]))
     grown = (
-        part.truncated(kept).extended(column) for part, column in zip(before, columns, strict=True)
+        part.truncated(kept).with_appended(column)
+        for part, column in zip(before, columns, strict=True)
     )
     return tuple(grown), kept == len(steps)
 
 
-def _is_last(steps: np.ndarray) -> np.ndarray:
+def _is_below_later_steps(steps: np.ndarray) -> np.ndarray:
     """Return which rows have a lower step than every later row, bool [row]."""
     lowest_after = np.minimum.accumulate(steps[::-1])[::-1]
     return np.append(steps[:-1] < lowest_after[1:], True)

@@ -18,7 +18,7 @@ from PySide6.QtCore import (
 
 from visualizer.lab.training.run_state import RunFailure
 from visualizer.language.wire_format import Message, MessageUnpacker
-from visualizer.resources import import_path_with_package
+from visualizer.resources import python_path_with_package
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +84,7 @@ class TrainingProcess(QObject):
         self._process = QProcess(self)
         self._process.setProcessEnvironment(process_environment())
         self._process.readyReadStandardOutput.connect(self._read_messages)
-        self._process.readyReadStandardError.connect(self._append_details)
+        self._process.readyReadStandardError.connect(self._append_error_output)
         self._process.finished.connect(self._on_finished)
         self._process.errorOccurred.connect(self._on_error)
         self._kill_timer = QTimer(self, singleShot=True, interval=EXIT_TIMEOUT_MS)
@@ -102,7 +102,7 @@ class TrainingProcess(QObject):
         if not self.is_over:
             self._process.write(Message(kind, values).pack())
 
-    def stop(self) -> None:
+    def request_stop(self) -> None:
         """Ask the process to write a checkpoint and exit; if it cannot, it sends ``not_ended``.
 
         After a second request, it exits even without a checkpoint.
@@ -111,14 +111,14 @@ class TrainingProcess(QObject):
         self.send_message("stop")
         self._kill_timer.start()
 
-    def end(self) -> None:
+    def shut_down(self) -> None:
         """Make the process exit, after it has written a checkpoint if possible."""
         if self.is_over or self._is_closing:
             return
         self._is_closing = True
         # The parent is replaced, because it may be deleted before the process exits.
         self.setParent(QCoreApplication.instance())
-        self.stop()
+        self.request_stop()
         self._process.closeWriteChannel()
 
     def _kill_unresponsive(self) -> None:
@@ -129,7 +129,9 @@ class TrainingProcess(QObject):
 
     def _read_messages(self) -> None:
         try:
-            for message in self._unpacker.feed(bytes(self._process.readAllStandardOutput().data())):
+            for message in self._unpacker.unpack_piece(
+                bytes(self._process.readAllStandardOutput().data())
+            ):
                 self.has_opened |= message.kind == "opened"
                 if message.kind == "not_ended" and not self._is_closing:
                     self._is_end_expected = False
@@ -139,7 +141,7 @@ class TrainingProcess(QObject):
             self._details += f"\nInvalid message: {error!r}".encode()
             self._process.kill()
 
-    def _append_details(self) -> None:
+    def _append_error_output(self) -> None:
         self._details += self._process.readAllStandardError().data()
         self._details = self._details[-MAX_DETAILS_BYTES:]
 
@@ -151,7 +153,7 @@ class TrainingProcess(QObject):
 
     def _on_finished(self, code: int, status: QProcess.ExitStatus) -> None:
         self._read_messages()
-        self._append_details()
+        self._append_error_output()
         is_well = status is QProcess.ExitStatus.NormalExit and code == 0
         # Once a process has opened a run, another window can also ask the process to exit.
         if is_well and (self._is_end_expected or self.has_opened):
@@ -201,5 +203,5 @@ def _exit_reason(code: int, status: QProcess.ExitStatus) -> str:
 def process_environment() -> QProcessEnvironment:
     """Return an environment in which a training process imports this copy of the package."""
     variables = QProcessEnvironment.systemEnvironment()
-    variables.insert("PYTHONPATH", import_path_with_package(variables.value("PYTHONPATH")))
+    variables.insert("PYTHONPATH", python_path_with_package(variables.value("PYTHONPATH")))
     return variables

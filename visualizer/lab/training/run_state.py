@@ -127,8 +127,8 @@ class RunState(Struct, frozen=True, eq=False):
         """Return the last training loss and the last validation loss up to a step."""
         losses = self.losses
         return (
-            _last_measured(losses.steps, losses.training, step),
-            _last_measured(losses.validation_steps, losses.validation, step),
+            _last_loss_up_to_step(losses.steps, losses.training, step),
+            _last_loss_up_to_step(losses.validation_steps, losses.validation, step),
         )
 
 
@@ -153,8 +153,8 @@ def apply_opened_run(run: RunState, message: Message) -> RunState:
         tokens=tuple(values["tokens"]),
         snapshots=tuple(values["snapshots"]),
         notices=tuple(values["notices"]),
-        losses=LossHistory.reserve(expected).extended(**message.arrays),
-        rate=run.settings.rate_at(int(values["step"])),
+        losses=LossHistory.with_capacity(expected).with_appended(**message.arrays),
+        rate=run.settings.learning_rate_at(int(values["step"])),
         failure=None,
         is_saved=True,
         final=tuple(values["final"]) if values.get("final") else None,
@@ -172,7 +172,7 @@ def apply_progress(run: RunState, message: Message) -> RunState:
         # The process may have done further steps before it received the request to stop.
         settings=replace(run.settings, steps=max(run.settings.steps, int(values["step"]))),
         snapshots=tuple(values["snapshots"]),
-        losses=run.losses.extended(**message.arrays),
+        losses=run.losses.with_appended(**message.arrays),
         notice=values.get("notice") or "",
         is_saved=values.get("is_saved", True),
         final=tuple(values["final"]) if values.get("final") else None,
@@ -180,7 +180,7 @@ def apply_progress(run: RunState, message: Message) -> RunState:
     )
 
 
-def add_resume_step(failure: RunFailure, step: int | None) -> RunFailure:
+def with_resume_step(failure: RunFailure, step: int | None) -> RunFailure:
     """Add the step from which the run resumes to a failure; None stands for an unreadable step."""
     if step is None:
         then = "The checkpoint cannot be read."
@@ -191,7 +191,7 @@ def add_resume_step(failure: RunFailure, step: int | None) -> RunFailure:
     return replace(failure, sentence=f"{failure.sentence} {then}")
 
 
-def refusal_message(failure: RunFailure, values: Mapping[str, Any]) -> Message:
+def create_refusal_message(failure: RunFailure, values: Mapping[str, Any]) -> Message:
     """Create the response to a request that a failed run can no longer handle."""
     fields = {"field": "folder", "sentence": failure.sentence}
     return Message("refused", {"id": values.get("id"), **fields})
@@ -201,6 +201,6 @@ def _known_values(names: tuple[str, ...], values: Any) -> dict[str, Any]:
     return {name: values[name] for name in names if values.get(name) is not None}
 
 
-def _last_measured(steps: np.ndarray, values: np.ndarray, step: int) -> MeasuredLoss | None:
+def _last_loss_up_to_step(steps: np.ndarray, values: np.ndarray, step: int) -> MeasuredLoss | None:
     last = int(np.searchsorted(steps, step, "right")) - 1
     return MeasuredLoss(float(values[last]), int(steps[last])) if last >= 0 else None

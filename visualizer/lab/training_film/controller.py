@@ -88,7 +88,7 @@ class TrainingFilmController(QObject):
             return
         try:
             film_format(path)
-            RunFolder(run.folder).check_export(path)
+            RunFolder(run.folder).check_export_path(path)
         except InputError as error:
             self.refused.emit(error.sentence)
             return
@@ -124,12 +124,12 @@ class TrainingFilmController(QObject):
         if film is not self._film:  # the animation was cancelled
             return
         try:
-            self._add_reading(message)
+            self._add_result(message)
         except Exception as error:  # noqa: BLE001 - otherwise, the export would never end
             self._end_film("")
-            self._exporter.report(convert_memory_error(error))
+            self._exporter.report_error(convert_memory_error(error))
 
-    def _add_reading(self, message: Message) -> None:
+    def _add_result(self, message: Message) -> None:
         if message.kind != "refused":
             self._readings.append(ProbeResult.of(message))
             if len(self._readings) == 1:

@@ -14,12 +14,12 @@ from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureTheme
 from visualizer.export.figures.figure_page import PAPER_THEMES, paint_text, text_height
 from visualizer.export.figures.rasterization import create_image, image_pixels
-from visualizer.export.film_plan import round_durations
+from visualizer.export.film_plan import round_step_durations
 from visualizer.export.films.film_writer import write_frames
 from visualizer.export.formats import (
     FORMATS,
     FormatKind,
-    format_of,
+    format_of_file,
     list_suffixes,
     unavailable_reason,
 )
@@ -38,7 +38,7 @@ from visualizer.lab.attention_view.presenter import (
 from visualizer.lab.snapshot_bar.paint import SnapshotAxis, axis_height
 from visualizer.lab.snapshot_bar.presenter import SnapshotTimeline, present_snapshots
 from visualizer.optional_packages import PACKAGE_FIELD as MISSING_PACKAGE
-from visualizer.progress import Progress, no_progress
+from visualizer.progress import Progress, ignore_progress
 from visualizer.session.view_options import ColourOptions
 from visualizer.storage import atomic_file
 from visualizer.widgets.fonts import font_metrics, scaled_font
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from visualizer.export.formats import ExportFormat
     from visualizer.heatmap.board import Board
     from visualizer.heatmap.board_layout import BoardLayout
-    from visualizer.heatmap.colour_range import AutomaticRange
+    from visualizer.heatmap.colour_range import AutomaticColourRange
     from visualizer.lab.attention_view.probe_result import ProbeResult
     from visualizer.lab.training.loss_history import MeasuredLoss
     from visualizer.language.training_settings import ModelKind
@@ -90,18 +90,18 @@ class TrainingFilm(Struct, frozen=True, eq=False):
     now: int
     losses: Mapping[int, TrainingAndValidationLoss]
     settings: TrainingFilmSettings
-    ranges: tuple[AutomaticRange, ...]
+    ranges: tuple[AutomaticColourRange, ...]
 
     def __len__(self) -> int:
         return len(self.results)
 
-    def board(self, frame: int) -> Board:
+    def board_of_frame(self, frame: int) -> Board:
         """Return the panels of a frame; all frames have the same colour scale."""
         return create_board(
             self.results[frame], self.model, colouring=self.settings.colouring, ranges=self.ranges
         )
 
-    def snapshot_bar(self, frame: int) -> SnapshotTimeline:
+    def timeline_of_frame(self, frame: int) -> SnapshotTimeline:
         """Return the snapshot bar of a frame, with a description of its step and losses."""
         step = self.results[frame].step
         steps = (result.step for result in self.results)
@@ -171,17 +171,17 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
     def __len__(self) -> int:
         return len(self.film)
 
-    def durations(self, unit_ms: int) -> tuple[int, ...]:
+    def frame_durations(self, unit_ms: int) -> tuple[int, ...]:
         """Return the number of time units for which each frame is shown."""
         ends = [self.film.settings.ms * (frame + 1) for frame in range(len(self))]
-        return round_durations(ends, unit_ms)
+        return round_step_durations(ends, unit_ms)
 
-    def samples(self) -> list[int]:
+    def sample_frames(self) -> list[int]:
         """Return the indices of a few frames that are spread over the training."""
         last = len(self) - 1
         return sorted({round(last * part / (SAMPLED_FRAMES - 1)) for part in range(SAMPLED_FRAMES)})
 
-    def pixels(self, frame: int) -> np.ndarray:
+    def frame_pixels(self, frame: int) -> np.ndarray:
         """Paint a frame, and return its pixels as 0xrrggbb, uint32 [row, column]."""
         return image_pixels(self.paint_frame(frame))
 
@@ -193,7 +193,7 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
         titled = QRectF(MARGIN, MARGIN / 2, settings.width - 2 * MARGIN, self.top)
         paint_text(painter, titled, settings.title, 20, theme.ink)
         self._paint_panels(painter, frame)
-        scrub = self.film.snapshot_bar(frame)
+        scrub = self.film.timeline_of_frame(frame)
         line = font_metrics(14).height()
         under = self.top + self.layout.height * self.scale_factor + SPACING_PX
         painter.setFont(scaled_font(14))
@@ -209,10 +209,10 @@ class TrainingFilmFrames(Struct, frozen=True, eq=False):
         painter.save()
         painter.translate(self.left, self.top)
         painter.scale(self.scale_factor, self.scale_factor)
-        panels = {(one.layer, one.head): one for one in self.film.board(frame).heatmaps}
+        panels = {(one.layer, one.head): one for one in self.film.board_of_frame(frame).heatmaps}
         for slot in self.layout.slots:
             panel = panels[slot.heatmap.layer, slot.heatmap.head]
-            panel_paint.paint_slot(painter, replace(slot, heatmap=panel), theme)
+            panel_paint.paint_panel(painter, replace(slot, heatmap=panel), theme)
         panel_margins_paint.paint_column_headers(painter, self.layout.column_headers, theme)
         painter.restore()
 
@@ -259,7 +259,7 @@ def _panel_side(layout: BoardLayout, shrunk: float) -> float:
 
 def _fit_layout(film: TrainingFilm, shape: float) -> tuple[BoardLayout, float]:
     """Find the largest cells with which all panels fit; if none fit, scale everything down."""
-    board, width = film.board(0), film.settings.width
+    board, width = film.board_of_frame(0), film.settings.width
     rows = board.heatmaps[0].side[0]
     for larger in ENLARGEMENT_FACTORS:
         wide, ratio = width * larger, 1 / larger
@@ -276,7 +276,9 @@ def _round_up_to_even(side: float) -> int:
     return 2 * math.ceil(side / 2 - 0.01)
 
 
-def write_training_film(path: Path, film: TrainingFilm, progress: Progress = no_progress) -> Path:
+def write_training_film(
+    path: Path, film: TrainingFilm, progress: Progress = ignore_progress
+) -> Path:
     """Write an animation in the format that the file's suffix specifies.
 
     Parameters
@@ -305,7 +307,7 @@ def film_format(path: Path) -> ExportFormat:
     InputError
         If the format is not an animation format, or if a package for it is missing.
     """
-    found = format_of(path.name)
+    found = format_of_file(path.name)
     films = tuple(one for one in FORMATS if one.kind is FormatKind.FILM)
     if found not in films:
         sentence = f"“{path.suffix}” is not a supported animation format."

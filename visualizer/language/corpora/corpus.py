@@ -15,11 +15,16 @@ import numpy as np
 from msgspec import Struct
 
 from visualizer.errors import InputError
-from visualizer.language.corpora.encoding import encode_text
+from visualizer.language.corpora.corpus_encoding import encode_text
 from visualizer.language.corpora.story_world import CHARACTERS_PER_TOKEN, generate_stories
 from visualizer.language.corpora.synthetic_tasks import ALPHABETS, generate_rows
 from visualizer.language.corpora.text_file import read_text
-from visualizer.language.tokenizers import TokenizerKind, Vocabulary, list_tokens, visible_token
+from visualizer.language.tokenizers import (
+    TokenizerKind,
+    Vocabulary,
+    format_token_list,
+    visible_token,
+)
 from visualizer.language.training_settings import SYNTHETIC_TASKS, CorpusKind
 
 if TYPE_CHECKING:
@@ -91,29 +96,29 @@ def load_corpus(settings: TrainingSettings) -> Corpus:
         With field ``path``, ``block`` or ``size`` if the text cannot be used.
     """
     is_task = settings.source.kind in SYNTHETIC_TASKS
-    return _load_task(settings) if is_task else _load_prose(settings)
+    return _load_task_corpus(settings) if is_task else _load_text_corpus(settings)
 
 
-def _load_prose(settings: TrainingSettings) -> Corpus:
+def _load_text_corpus(settings: TrainingSettings) -> Corpus:
     source = settings.source
     is_file = source.kind is CorpusKind.FILE
-    text = read_text(source.path) if is_file else _generate_story(source)
+    text = read_text(source.path) if is_file else _generate_story_text(source)
     vocabulary, numbers = encode_text(text, source.tokenizer)
     if len(vocabulary) < 2:
         raise InputError("path", _nothing_to_learn_message(vocabulary))
     cut = len(numbers) - len(numbers) // VALIDATION_DIVISOR
-    training, validation = _read_only(numbers)[:cut], numbers[cut:]
-    _check_length(len(validation), settings)
-    notices = _notice_new_tokens(vocabulary, training, validation)
+    training, validation = _make_read_only(numbers)[:cut], numbers[cut:]
+    _check_validation_length(len(validation), settings)
+    notices = _new_token_notices(vocabulary, training, validation)
     return Corpus(vocabulary, training, validation, text, notices)
 
 
-def _generate_story(source: CorpusSource) -> str:
+def _generate_story_text(source: CorpusSource) -> str:
     is_words = source.tokenizer is TokenizerKind.WORDS
     return generate_stories(source.size * (CHARACTERS_PER_TOKEN if is_words else 1), source.seed)
 
 
-def _load_task(settings: TrainingSettings) -> Corpus:
+def _load_task_corpus(settings: TrainingSettings) -> Corpus:
     source = settings.source
     count = source.size // (settings.block + 1)
     if count < VALIDATION_DIVISOR:
@@ -121,10 +126,10 @@ def _load_task(settings: TrainingSettings) -> Corpus:
         sentence = f"{source.size:,} tokens are not enough for rows of {settings.block + 1:,}"
         raise InputError("size", f"{sentence}. Use {least:,} or more.", ("size", least))
     generator = np.random.Generator(np.random.PCG64(source.seed))
-    task_rows = _read_only(generate_rows(source.kind, count, settings.block + 1, generator))
+    task_rows = _make_read_only(generate_rows(source.kind, count, settings.block + 1, generator))
     vocabulary = Vocabulary(tuple(ALPHABETS[source.kind]), TokenizerKind.CHARACTERS)
     cut = count - count // VALIDATION_DIVISOR
-    notices = _notice_known_rows(task_rows[:cut], task_rows[cut:])
+    notices = _repeated_row_notices(task_rows[:cut], task_rows[cut:])
     text = _decode_rows(vocabulary, task_rows)
     return Corpus(vocabulary, task_rows[:cut], task_rows[cut:], text, notices)
 
@@ -136,7 +141,7 @@ def _nothing_to_learn_message(vocabulary: Vocabulary) -> str:
     return f"The text only repeats “{only}”, so there is nothing to learn. Choose another text."
 
 
-def _check_length(length: int, settings: TrainingSettings) -> None:
+def _check_validation_length(length: int, settings: TrainingSettings) -> None:
     """Reject a text if its validation part is too short for a block."""
     least, block = settings.block + 2, length - 2
     if length >= least:
@@ -150,7 +155,7 @@ def _check_length(length: int, settings: TrainingSettings) -> None:
     raise InputError("block", sentence, ("block", block) if block > 0 else None)
 
 
-def _notice_new_tokens(
+def _new_token_notices(
     vocabulary: Vocabulary, training: np.ndarray, validation: np.ndarray
 ) -> tuple[str, ...]:
     new = np.bincount(validation, minlength=len(vocabulary)) > 0
@@ -160,10 +165,10 @@ def _notice_new_tokens(
         return ()
     verb, them = ("occurs", "it") if len(tokens) == 1 else ("occur", "them")
     where = f"{verb} only in the last tenth of the text, which is used for validation"
-    return (f"{list_tokens(tokens)} {where}, so the model cannot learn {them}.",)
+    return (f"{format_token_list(tokens)} {where}, so the model cannot learn {them}.",)
 
 
-def _notice_known_rows(training: np.ndarray, validation: np.ndarray) -> tuple[str, ...]:
+def _repeated_row_notices(training: np.ndarray, validation: np.ndarray) -> tuple[str, ...]:
     seen = {row.tobytes() for row in training}
     known = sum(row.tobytes() in seen for row in validation)
     if not known:
@@ -179,6 +184,6 @@ def _decode_rows(vocabulary: Vocabulary, task_rows: np.ndarray) -> str:
     return ended.tobytes().decode("utf-32-le").removesuffix("\n")
 
 
-def _read_only(array: np.ndarray) -> np.ndarray:
+def _make_read_only(array: np.ndarray) -> np.ndarray:
     array.setflags(write=False)
     return array

@@ -121,17 +121,17 @@ class StoryWriter:
 
     def __init__(self, draw: Callable[[], float]) -> None:
         self._draw = draw
-        self._rooms = self._sample(ROOMS, 3)
-        names = self._sample((*FEMALE_NAMES, *MALE_NAMES), 3)
-        likes = self._sample(LIKED_THINGS, 3)
+        self._rooms = self._sample_distinct(ROOMS, 3)
+        names = self._sample_distinct((*FEMALE_NAMES, *MALE_NAMES), 3)
+        likes = self._sample_distinct(LIKED_THINGS, 3)
         self._people = [
             StoryPerson(name, name in FEMALE_NAMES, self._choose(self._rooms), liked)
             for name, liked in zip(names, likes, strict=True)
         ]
-        looks = self._sample(COLOURS, 3)
+        looks = self._sample_distinct(COLOURS, 3)
         self._things = [
             StoryObject(noun, look, self._choose(self._rooms), self._choose(LOCATIONS))
-            for noun, look in zip(self._sample(THINGS, 3), looks, strict=True)
+            for noun, look in zip(self._sample_distinct(THINGS, 3), looks, strict=True)
         ]
         self._subject: StoryPerson | None = None  # subject of the last sentence
 
@@ -150,15 +150,15 @@ class StoryWriter:
             person = self._subject
         return self._choose(_SENTENCE_KINDS)(self, person)
 
-    def _go_alone(self, person: StoryPerson) -> str:
+    def _move_person(self, person: StoryPerson) -> str:
         person.room = self._choose([room for room in self._rooms if room != person.room])
-        return f"{self._refer_to(person)} goes to the {person.room}."
+        return f"{self._name_or_pronoun(person)} goes to the {person.room}."
 
-    def _go_together(self, person: StoryPerson) -> str:
+    def _move_two_people(self, person: StoryPerson) -> str:
         other = self._choose([other for other in self._people if other is not person])
         if other.room != person.room:
-            return self._go_alone(person)
-        self._go_alone(person)
+            return self._move_person(person)
+        self._move_person(person)
         other.room = person.room
         self._subject = None
         how = f"They {self._choose(VERBS)} there."
@@ -166,27 +166,27 @@ class StoryWriter:
 
     def _take_thing(self, person: StoryPerson) -> str:
         if person.holds:
-            return self._put_thing(person)
+            return self._give_or_put_down_thing(person)
         held = [thing for other in self._people for thing in other.holds]
         near = [one for one in self._things if one.room == person.room and one not in held]
         if not near:
-            return self._go_alone(person)
+            return self._move_person(person)
         thing = self._choose(near)
         person.holds.append(thing)
-        return f"{self._refer_to(person)} takes {thing.name}."
+        return f"{self._name_or_pronoun(person)} takes {thing.name}."
 
-    def _put_thing(self, person: StoryPerson) -> str:
+    def _give_or_put_down_thing(self, person: StoryPerson) -> str:
         near = [one for one in self._people if one.room == person.room and one is not person]
         thing = person.holds.pop()
         if near and self._draw() < 0.4:
             other = self._choose(near)
             other.holds.append(thing)
-            return f"{self._refer_to(person)} gives {thing.name} to {other.name}."
+            return f"{self._name_or_pronoun(person)} gives {thing.name} to {other.name}."
         thing.room, thing.location = person.room, self._choose(LOCATIONS)
-        return f"{self._refer_to(person)} puts {thing.name} {thing.location}."
+        return f"{self._name_or_pronoun(person)} puts {thing.name} {thing.location}."
 
-    def _do_something(self, person: StoryPerson) -> str:
-        return f"{self._refer_to(person)} {self._choose(VERBS)}s {self._choose(ADVERBS)}."
+    def _describe_action(self, person: StoryPerson) -> str:
+        return f"{self._name_or_pronoun(person)} {self._choose(VERBS)}s {self._choose(ADVERBS)}."
 
     def _describe_animal(self, _: StoryPerson) -> str:
         self._subject = None
@@ -197,7 +197,7 @@ class StoryWriter:
 
     def _describe_likes(self, person: StoryPerson) -> str:
         if self._draw() < 0.5:
-            return f"{self._refer_to(person)} likes {person.likes}."
+            return f"{self._name_or_pronoun(person)} likes {person.likes}."
         self._subject = person
         return f"What does {person.name} like? {person.pronoun} likes {person.likes}."
 
@@ -213,7 +213,7 @@ class StoryWriter:
                 return f"Who has {thing.name}? {person.name} has it."
         return f"Where is {thing.name}? It is {thing.location} in the {thing.room}."
 
-    def _refer_to(self, person: StoryPerson) -> str:
+    def _name_or_pronoun(self, person: StoryPerson) -> str:
         """Return a name or, if the last sentence has the same subject, usually a pronoun."""
         again = person is self._subject and self._draw() < 0.8
         self._subject = person
@@ -222,7 +222,7 @@ class StoryWriter:
     def _choose(self, among: Sequence[T]) -> T:
         return among[int(self._draw() * len(among))]
 
-    def _sample(self, among: Sequence[T], count: int) -> list[T]:
+    def _sample_distinct(self, among: Sequence[T], count: int) -> list[T]:
         """Sample distinct elements."""
         sampled: list[T] = []
         while len(sampled) < count:
@@ -237,11 +237,11 @@ def _with_article(word: str) -> str:
 
 
 _SENTENCE_KINDS: tuple[Callable[[StoryWriter, StoryPerson], str], ...] = (
-    StoryWriter._go_alone,
-    StoryWriter._go_together,
+    StoryWriter._move_person,
+    StoryWriter._move_two_people,
     StoryWriter._take_thing,
     StoryWriter._take_thing,
-    StoryWriter._do_something,
+    StoryWriter._describe_action,
     StoryWriter._describe_animal,
     StoryWriter._describe_likes,
     StoryWriter._ask_about_person,

@@ -58,15 +58,15 @@ def generate_rows(
     return result
 
 
-def _repeat_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
+def _generate_repeat_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
     """Generate rows that repeat a segment of 2 or more distinct letters at least twice."""
     most = min(max(2, length // 2), len(ascii_lowercase))
     sizes = generator.integers(2, most + 1, size=(count, 1))
-    letters = _distinct_letters(count, most, generator)
+    letters = _sample_distinct_letters(count, most, generator)
     return np.take_along_axis(letters, np.arange(length) % sizes, axis=1)
 
 
-def _bracket_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
+def _generate_bracket_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
     """Generate rows in which each token opens a bracket or closes the innermost one."""
     result = np.empty((count, length), np.int64)
     opened = np.zeros((count, MAX_BRACKET_DEPTH), np.int64)  # row depth
@@ -81,14 +81,14 @@ def _bracket_rows(count: int, length: int, generator: np.random.Generator) -> np
     return result
 
 
-def _answer_rows(
+def _generate_copy_or_sort_rows(
     count: int, length: int, generator: np.random.Generator, *, is_sorted: bool
 ) -> np.ndarray:
     """Generate rows of 2 to `MAX_TASK_LETTERS` distinct letters and their copy or sorted copy."""
     most = min(MAX_TASK_LETTERS, max(2, length // 2 - 1))
-    total = count * _max_problems(length, 2 * 2 + 2)
+    total = count * _max_problems_per_row(length, 2 * 2 + 2)
     sizes = generator.integers(2, most + 1, size=total)
-    letters = _distinct_letters(total, most, generator) + 2  # after the end and the arrow
+    letters = _sample_distinct_letters(total, most, generator) + 2  # after the end and the arrow
     problems = np.zeros((total, 2 * most + 2), np.int64)
     for size in range(2, most + 1):
         chosen = sizes == size
@@ -97,20 +97,20 @@ def _answer_rows(
         problems[chosen, :size] = question
         problems[chosen, size] = 1
         problems[chosen, size + 1 : 2 * size + 1] = answer
-    return _pack_rows(count, length, problems, 2 * sizes + 2)
+    return _pack_problems_into_rows(count, length, problems, 2 * sizes + 2)
 
 
-def _addition_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
+def _generate_addition_rows(count: int, length: int, generator: np.random.Generator) -> np.ndarray:
     numbers = generator.integers(
-        ADDEND_LIMIT, size=(count * _max_problems(length, len("0+0=0.")), 2)
+        ADDEND_LIMIT, size=(count * _max_problems_per_row(length, len("0+0=0.")), 2)
     )
-    known, sizes = _all_sums()
+    known, sizes = _list_all_sums()
     places = numbers[:, 0] * ADDEND_LIMIT + numbers[:, 1]
-    return _pack_rows(count, length, known[places], sizes[places])
+    return _pack_problems_into_rows(count, length, known[places], sizes[places])
 
 
 @cache
-def _all_sums() -> tuple[np.ndarray, np.ndarray]:
+def _list_all_sums() -> tuple[np.ndarray, np.ndarray]:
     """Return the characters of all sums, [sum, character], and their lengths, [sum]."""
     texts = [
         f"{one}+{other}={one + other}."
@@ -123,17 +123,19 @@ def _all_sums() -> tuple[np.ndarray, np.ndarray]:
     return known, sizes
 
 
-def _distinct_letters(count: int, most: int, generator: np.random.Generator) -> np.ndarray:
+def _sample_distinct_letters(count: int, most: int, generator: np.random.Generator) -> np.ndarray:
     """Sample `most` distinct letters for each row, [row, letter]."""
     return generator.random((count, len(ascii_lowercase))).argsort(axis=1)[:, :most]
 
 
-def _max_problems(length: int, shortest: int) -> int:
+def _max_problems_per_row(length: int, shortest: int) -> int:
     """Return the number of problems required to fill a row if each has the minimum length."""
     return -(-length // shortest)
 
 
-def _pack_rows(count: int, length: int, problems: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+def _pack_problems_into_rows(
+    count: int, length: int, problems: np.ndarray, sizes: np.ndarray
+) -> np.ndarray:
     """Fill rows with consecutive problems, [problem, character]; the last one may be truncated."""
     ends = sizes.reshape(count, -1).cumsum(axis=1)
     starts = (ends - sizes.reshape(count, -1)).ravel()
@@ -146,11 +148,11 @@ def _pack_rows(count: int, length: int, problems: np.ndarray, sizes: np.ndarray)
 
 
 _ROW_GENERATORS: dict[CorpusKind, Callable[[int, int, np.random.Generator], np.ndarray]] = {
-    CorpusKind.REPEAT: _repeat_rows,
-    CorpusKind.COPY: partial(_answer_rows, is_sorted=False),
-    CorpusKind.BRACKETS: _bracket_rows,
-    CorpusKind.SORTING: partial(_answer_rows, is_sorted=True),
-    CorpusKind.ADDITION: _addition_rows,
+    CorpusKind.REPEAT: _generate_repeat_rows,
+    CorpusKind.COPY: partial(_generate_copy_or_sort_rows, is_sorted=False),
+    CorpusKind.BRACKETS: _generate_bracket_rows,
+    CorpusKind.SORTING: partial(_generate_copy_or_sort_rows, is_sorted=True),
+    CorpusKind.ADDITION: _generate_addition_rows,
 }
 
 
@@ -228,7 +230,7 @@ def _bracket_partners(tokens: Sequence[str]) -> list[int]:
     return partners
 
 
-def _answer_partners(tokens: Sequence[str], *, is_sorted: bool) -> list[int]:
+def _copy_or_sort_partners(tokens: Sequence[str], *, is_sorted: bool) -> list[int]:
     """Return the positions of the problem's letters in the order of the answer."""
     partners = _no_partners(tokens)
     start = 0
@@ -250,11 +252,11 @@ def _addition_partners(tokens: Sequence[str]) -> list[int]:
         if token == END:
             start = place + 1
         elif token == "=":
-            _align_digits(tokens, start, place, partners)
+            _add_digit_partners(tokens, start, place, partners)
     return partners
 
 
-def _align_digits(tokens: Sequence[str], start: int, equals: int, found: list[int]) -> None:
+def _add_digit_partners(tokens: Sequence[str], start: int, equals: int, found: list[int]) -> None:
     """Make the first number's digits the partners of the sum's digits, starting with the units."""
     one, plus, other = "".join(tokens[start:equals]).partition("+")
     if not (plus and one.isdecimal() and other.isdecimal()):
@@ -268,8 +270,8 @@ def _align_digits(tokens: Sequence[str], start: int, equals: int, found: list[in
 
 _PARTNERS: dict[CorpusKind, Callable[[Sequence[str]], list[int]]] = {
     CorpusKind.REPEAT: _repeat_partners,
-    CorpusKind.COPY: partial(_answer_partners, is_sorted=False),
+    CorpusKind.COPY: partial(_copy_or_sort_partners, is_sorted=False),
     CorpusKind.BRACKETS: _bracket_partners,
-    CorpusKind.SORTING: partial(_answer_partners, is_sorted=True),
+    CorpusKind.SORTING: partial(_copy_or_sort_partners, is_sorted=True),
     CorpusKind.ADDITION: _addition_partners,
 }

@@ -80,12 +80,12 @@ def _decode_text(content: bytes, subject: str) -> str:
         text = str(rest, encoding)
     except UnicodeDecodeError as error:
         if _is_binary(content[len(mark) :]) and encoding == "utf-8":
-            raise InputError("path", _binary_message(subject, content)) from error
+            raise InputError("path", _binary_file_message(subject, content)) from error
         raise InputError(
-            "path", _decoding_message(subject, content, len(mark) + error.start, encoding)
+            "path", _decoding_error_message(subject, content, len(mark) + error.start, encoding)
         ) from error
     if "\0" in text:
-        raise InputError("path", _binary_message(subject, content))
+        raise InputError("path", _binary_file_message(subject, content))
     return text
 
 
@@ -95,7 +95,7 @@ def _is_binary(content: bytes) -> bool:
     )
 
 
-def _binary_message(subject: str, content: bytes) -> str:
+def _binary_file_message(subject: str, content: bytes) -> str:
     some = content[:_EXAMINED_BYTES]
     fewer, more = sorted(half.count(0) / max(1, len(half)) for half in (some[0::2], some[1::2]))
     if more > _ZERO_SHARE and fewer < _BINARY_SHARE:
@@ -104,7 +104,7 @@ def _binary_message(subject: str, content: bytes) -> str:
     return f"{subject} is a binary file. Choose a text file."
 
 
-def _decoding_message(subject: str, content: bytes, place: int, encoding: str) -> str:
+def _decoding_error_message(subject: str, content: bytes, place: int, encoding: str) -> str:
     title = encoding.removesuffix("-le").removesuffix("-be").upper()
     line = content.count(b"\n", 0, place) + 1
     where = f"invalid byte 0x{content[place]:02X} at position {place + 1:,}, line {line:,}"

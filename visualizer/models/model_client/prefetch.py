@@ -19,7 +19,7 @@ from visualizer.progress import cancel_when, check_cancelled, report_progress
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from visualizer.models.model_client.connection import ModelConnection, Response
+    from visualizer.models.model_client.server_client import ModelServerClient, Response
 
 WEIGHTS = "weights"
 MATRIX_REQUEST = ("/stage", {"stages": [WEIGHTS]})
@@ -40,15 +40,17 @@ class PrefetchedResponse:
         The request to process the text.
     """
 
-    def __init__(self, connection: ModelConnection, request: Mapping[str, Any]) -> None:
+    def __init__(self, connection: ModelServerClient, request: Mapping[str, Any]) -> None:
         self.request = request
         self.heads: tuple[Future[Response], ...] = ()
         """Pending responses with the first heads of the first layer, if they were requested."""
         self._connection, self._run_id = connection, 1 + secrets.randbelow(MAX_ID)
-        self._reading_progress = progress = _ReadingProgress()
+        self._reading_progress = progress = _ServerProgress()
         finalize(self, progress.is_cancelled.set)
         called = {**request, "called": self._run_id}
-        self._pending_answer = _request_in_thread(partial(_read_text, connection, called, progress))
+        self._pending_answer = _request_in_thread(
+            partial(_run_text_on_server, connection, called, progress)
+        )
 
     def request_heads(self, count: int, *, is_long: bool) -> None:
         """Request the first heads' weights in layer 0 before the server has processed the text.
@@ -61,10 +63,11 @@ class PrefetchedResponse:
         path, stage = PREVIEW_REQUEST if is_long else MATRIX_REQUEST
         requests = [{"run": self._run_id, **stage, "place": [0, at]} for at in range(count)]
         self.heads = tuple(
-            _request_in_thread(partial(self._connection.ask, path, request)) for request in requests
+            _request_in_thread(partial(self._connection.fetch_response, path, request))
+            for request in requests
         )
 
-    def answer(self) -> Response:
+    def wait_for_response(self) -> Response:
         """Wait for the response and return it, or raise the error of the request.
 
         Raise `CancelledError` if the work on this thread was cancelled.
@@ -75,7 +78,7 @@ class PrefetchedResponse:
         return self._pending_answer.result()
 
 
-class _ReadingProgress:
+class _ServerProgress:
     """Progress of the server in processing the text."""
 
     def __init__(self) -> None:
@@ -83,14 +86,14 @@ class _ReadingProgress:
         self.progress = (0, 0)
 
 
-def _read_text(
-    connection: ModelConnection, request: Mapping[str, Any], progress: _ReadingProgress
+def _run_text_on_server(
+    connection: ModelServerClient, request: Mapping[str, Any], progress: _ServerProgress
 ) -> Response:
     def report(done: int, of: int) -> None:
         progress.progress = (done, of)
 
     with cancel_when(progress.is_cancelled.is_set):
-        return connection.job("/read", request, report)
+        return connection.run_job("/read", request, report)
 
 
 def _request_in_thread(ask: Callable[[], Response]) -> Future[Response]:

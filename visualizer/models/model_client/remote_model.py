@@ -14,40 +14,40 @@ from msgspec.structs import replace
 
 from visualizer.attention.blockwise_captured_run import create_blockwise_run, long_text_stages
 from visualizer.attention.head_measures import HeadMeasures
-from visualizer.attention.model_reading import (
-    AblationAnswer,
-    DeferredAnswer,
-    LogitLensAnswer,
+from visualizer.attention.model_forward_pass import (
+    AblationResult,
+    AnalysisKind,
+    DeferredResult,
+    LogitAttributionResult,
+    LogitLensResult,
     LogitParts,
-    LogitPartsAnswer,
-    QuestionKind,
 )
 from visualizer.attention.roles import Role
 from visualizer.errors import InputError
 from visualizer.models.cached_generation import LazyVocabulary, NextTokenPrediction
-from visualizer.models.model_client.connection import ModelConnection
+from visualizer.models.model_client.access_token_store import load_access_token
 from visualizer.models.model_client.prefetch import WEIGHTS, PrefetchedResponse
 from visualizer.models.model_client.remote_stages import (
     MAX_CONCURRENT_REQUESTS,
-    ArrayFetcher,
-    RemoteAttention,
+    FetchedArrayCache,
+    RemoteAttentionWeights,
     RemoteBlockCalculator,
     RemoteParameters,
     RemoteStage,
 )
-from visualizer.models.model_client.token_store import stored_token
+from visualizer.models.model_client.server_client import ModelServerClient
 from visualizer.models.model_protocol.responses import (
     ROWS_PREFIX,
     DeferredAnswerFields,
-    LensAnswerFields,
+    LogitLensAnswerFields,
     LogitPartsAnswerFields,
     ModelMetadata,
     NextTokenResponse,
     QuestionValues,
-    TextTokens,
-    TokenNames,
-    check_array,
-    decode_values,
+    TokenizeResponse,
+    TokenTextsResponse,
+    check_response_array,
+    decode_response_values,
     invalid_response_error,
 )
 from visualizer.models.model_protocol.run_message import (
@@ -56,9 +56,9 @@ from visualizer.models.model_protocol.run_message import (
     MAX_WHOLE_BYTES,
     MEASURES_PREFIX,
     TextRunResponse,
-    build_short_run,
+    build_run_from_message,
 )
-from visualizer.models.model_protocol.run_validation import check_run
+from visualizer.models.model_protocol.run_validation import check_received_run
 from visualizer.models.model_source import SERVER_SCHEME, ModelSource, parse_server_address
 from visualizer.progress import abandon_wait_when, is_cancelled, report_progress
 
@@ -68,9 +68,13 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from visualizer.attention.model_reading import ModelAnswer, ModelQuestion, ModelReading
+    from visualizer.attention.model_forward_pass import (
+        AnalysisRequest,
+        ModelAnswer,
+        ModelForwardPass,
+    )
     from visualizer.attention.run import Run
-    from visualizer.models.model_client.connection import Response
+    from visualizer.models.model_client.server_client import Response
     from visualizer.models.model_source import LayerAndHead
     from visualizer.progress import Progress
 
@@ -102,35 +106,37 @@ class RemoteModel:
         The text to process first, if any; the server starts to process it immediately.
     """
 
-    def __init__(self, connection: ModelConnection, started: object = None, text: str = "") -> None:
+    def __init__(
+        self, connection: ModelServerClient, started: object = None, text: str = ""
+    ) -> None:
         self._connection, self._started = connection, started
         self._run_sizes: dict[int, tuple[int, int]] = {}
         """Numbers of heads and tokens of each processed text, by run id."""
         connection.open_connections(MAX_CONCURRENT_REQUESTS)
-        request = _read_request(ModelSource("", "", ""), text)
+        request = _text_run_request(ModelSource("", "", ""), text)
         self._ahead = PrefetchedResponse(connection, request) if text.strip() else None
-        metadata = decode_values(ModelMetadata, connection.ask("/model", {})[0])
+        metadata = decode_response_values(ModelMetadata, connection.fetch_response("/model", {})[0])
         if self._ahead:
             _prefetch_first_heads(self._ahead, metadata, text)
         self.name, self.kind = metadata.name[:200], metadata.kind[:60]
         self.fingerprint = metadata.fingerprint[:64]
 
     @property
-    def server(self) -> str:
+    def server_address(self) -> str:
         """Host and port of the server."""
         return self._connection.address
 
     @property
     def source(self) -> ModelSource:
         """Location of the model, as stored in documents."""
-        return ModelSource(f"{SERVER_SCHEME}{self.server}", self.name, self.fingerprint)
+        return ModelSource(f"{SERVER_SCHEME}{self.server_address}", self.name, self.fingerprint)
 
     def fallback_text(self, text: str) -> str:
         """Return a replacement for a text that the model cannot process, or an empty string."""
         if not text.strip():
             return ""
-        return decode_values(
-            TextTokens, self._connection.ask("/tokens", {"text": text})[0]
+        return decode_response_values(
+            TokenizeResponse, self._connection.fetch_response("/tokens", {"text": text})[0]
         ).other_text
 
     def read(self, source: ModelSource, text: str, made_of: Hashable) -> Run:
@@ -143,15 +149,17 @@ class RemoteModel:
         CancelledError
             If the work on this thread was cancelled; the server then stops as well.
         """
-        request = _read_request(source, text)
+        request = _text_run_request(source, text)
         ahead, self._ahead = self._ahead, None
         if ahead is not None and ahead.request == request:
-            values, arrays = ahead.answer()
+            values, arrays = ahead.wait_for_response()
             heads = ahead.heads
         else:
-            values, arrays = self._connection.job("/read", request, report_progress)
+            values, arrays = self._connection.run_job("/read", request, report_progress)
             heads = ()
-        run = self._build_run(decode_values(TextRunResponse, values), arrays, made_of, heads)
+        run = self._build_run(
+            decode_response_values(TextRunResponse, values), arrays, made_of, heads
+        )
         if self.fingerprint != source.fingerprint:
             notice = FILES_CHANGED_ERROR.format(name=source.name)
             run = replace(run, notices=(*run.notices, notice))
@@ -164,17 +172,21 @@ class RemoteModel:
         made_of: Hashable,
         heads: Sequence[Future[Response]],
     ) -> Run:
-        check_run(values)
+        check_received_run(values)
         sent, number = values.run, values.number
         header = sent.captured
-        sent = replace(sent, device=DEVICE_ON_SERVER.format(device=sent.device, server=self.server))
+        sent = replace(
+            sent, device=DEVICE_ON_SERVER.format(device=sent.device, server=self.server_address)
+        )
         sizes = (header.layers, header.heads)
         self._run_sizes[number] = (header.heads, header.queries)
-        changes = check_array(arrays.get("changes"), sizes) if "changes" in arrays else None
+        changes = (
+            check_response_array(arrays.get("changes"), sizes) if "changes" in arrays else None
+        )
         ask = partial(self._fetch_arrays, number)
         dtype = getattr(torch, header.dtype.value)
-        fetcher = ArrayFetcher()
-        measured = partial(self._fetch_measures, number, sizes)
+        fetcher = FetchedArrayCache()
+        measured = partial(self._fetch_head_measures, number, sizes)
         if values.owners is None:
             # Per-head stages are fetched together for one cell; all other stages are fetched
             # separately.
@@ -183,7 +195,7 @@ class RemoteModel:
             def fetch_stage(name: str, *, is_attention: bool = False) -> RemoteStage:
                 if is_attention:
                     first = arrays.get(FIRST_LAYER_ARRAY)
-                    return RemoteAttention(
+                    return RemoteAttentionWeights(
                         name, values.shapes[name], dtype, values.limits, first, heads, fetcher, ask
                     )
                 together = of_heads if name in of_heads else (name,)
@@ -196,11 +208,11 @@ class RemoteModel:
             }
             weights = RemoteParameters(values.weights, fetcher, ask)
             measure = partial(measured, known)
-            run = build_short_run(sent, arrays, made_of, self, fetch_stage, measure, weights)
+            run = build_run_from_message(sent, arrays, made_of, self, fetch_stage, measure, weights)
             assert run.reading is not None
-            reading = replace(run.reading, number=number, refusal=fetcher.refusal)
+            reading = replace(run.reading, number=number, refusal=fetcher.last_error)
             return replace(run, reading=reading)
-        sinks = check_array(arrays.get("sinks"), sizes) if "sinks" in arrays else None
+        sinks = check_response_array(arrays.get("sinks"), sizes) if "sinks" in arrays else None
         rows = long_text_stages(header, has_sinks=sinks is not None)
         matrices = RemoteBlockCalculator(header, dtype, rows, fetcher, ask)
         run = create_blockwise_run(
@@ -211,16 +223,16 @@ class RemoteModel:
             sent.device,
             partial(measured, {}),
         )
-        reading = sent.reading.reading(made_of, None, self, changes)
-        reading = replace(reading, number=number, refusal=fetcher.refusal)
+        reading = sent.reading.to_reading(made_of, None, self, changes)
+        reading = replace(reading, number=number, refusal=fetcher.last_error)
         return replace(run, notices=sent.notices, reading=reading)
 
     def _fetch_arrays(
         self, number: int, kind: str, fields: dict[str, Any]
     ) -> dict[str, np.ndarray]:
-        return self._connection.ask(f"/{kind}", {"run": number, **fields})[1]
+        return self._connection.fetch_response(f"/{kind}", {"run": number, **fields})[1]
 
-    def _fetch_measures(
+    def _fetch_head_measures(
         self,
         number: int,
         sizes: tuple[int, int],
@@ -231,22 +243,22 @@ class RemoteModel:
         """Return the measures of a stage; ``known`` may contain those of the weights."""
         sent, arrays = {"run": number, "stage": stage}, known
         if stage != Role.WEIGHTS or not known:
-            arrays = self._connection.job("/measures", sent, progress)[1]
+            arrays = self._connection.run_job("/measures", sent, progress)[1]
         own = sizes[sizes[0] == 1 :]
         names = HeadMeasures.__struct_fields__
-        return HeadMeasures(*(check_array(arrays.get(name), own) for name in names))
+        return HeadMeasures(*(check_response_array(arrays.get(name), own) for name in names))
 
     def answer(
         self,
-        reading: ModelReading,
-        question: ModelQuestion,
+        reading: ModelForwardPass,
+        question: AnalysisRequest,
         progress: Progress,
         report: Callable[[ModelAnswer], object],
     ) -> ModelAnswer:
         """Answer a question about a processed text, like `answer_model_question`."""
         known = reading.answers.known.get(question)
         known_changes = None
-        if isinstance(known, AblationAnswer):
+        if isinstance(known, AblationResult):
             changes = [
                 [None if value != value else value for value in row]
                 for row in known.changes.tolist()
@@ -258,10 +270,12 @@ class RemoteModel:
             "known": known_changes,
         }
         read = partial(_parse_answer, question.kind, self._run_sizes[reading.number])
-        result = self._connection.job("/answer", sent, progress, lambda part: report(read(part)))
+        result = self._connection.run_job(
+            "/answer", sent, progress, lambda part: report(read(part))
+        )
         return read(result)
 
-    def reader(
+    def create_predictor(
         self, text: str, factors: Mapping[LayerAndHead, float], *, is_chat: bool
     ) -> RemoteNextTokenPredictor:
         """Return a reader for a text and the tokens generated after it."""
@@ -273,7 +287,7 @@ class RemoteNextTokenPredictor:
 
     def __init__(
         self,
-        connection: ModelConnection,
+        connection: ModelServerClient,
         text: str,
         factors: Mapping[LayerAndHead, float],
         *,
@@ -294,12 +308,12 @@ class RemoteNextTokenPredictor:
     @property
     def vocabulary(self) -> Sequence[str]:
         """All tokens; unknown tokens are fetched when they are accessed."""
-        return LazyVocabulary(self._look_up_names, len(self._reading.logits))
+        return LazyVocabulary(self._fetch_token_texts, len(self._reading.logits))
 
-    def _look_up_names(self, numbers: Sequence[int]) -> list[str]:
+    def _fetch_token_texts(self, numbers: Sequence[int]) -> list[str]:
         if unknown := [number for number in numbers if number not in self._names]:
-            names = decode_values(
-                TokenNames, self._connection.job("/names", {"numbers": unknown})[0]
+            names = decode_response_values(
+                TokenTextsResponse, self._connection.run_job("/names", {"numbers": unknown})[0]
             )
             if len(names.tokens) != len(unknown):
                 raise invalid_response_error("it names a different number of tokens")
@@ -319,8 +333,8 @@ class RemoteNextTokenPredictor:
     def check_memory(self, tokens: int) -> None:
         """Do nothing: the server checks its own memory."""
 
-    def read(self, numbers: Sequence[int]) -> NextTokenPrediction:
-        """Process the text and the generated tokens; see `NextTokenPredictor.read`."""
+    def predict(self, numbers: Sequence[int]) -> NextTokenPrediction:
+        """Process the text and the generated tokens; see `NextTokenPredictor.predict`."""
         if (wanted := list(numbers)) != self._numbers:
             self._reading, self._response = self._run_tokens_on_server(wanted)
             self._numbers = wanted
@@ -329,13 +343,15 @@ class RemoteNextTokenPredictor:
     def _run_tokens_on_server(
         self, numbers: list[int]
     ) -> tuple[NextTokenPrediction, NextTokenResponse]:
-        fields, arrays = self._connection.job("/next_token", {**self._request, "numbers": numbers})
-        values = decode_values(NextTokenResponse, fields)
+        fields, arrays = self._connection.run_job(
+            "/next_token", {**self._request, "numbers": numbers}
+        )
+        values = decode_response_values(NextTokenResponse, fields)
         if values.tokens != len(values.words) + len(numbers):
             raise invalid_response_error("it covers a different number of tokens")
         queries = 1 if numbers else len(values.words)
         rows = {
-            int(layer): check_array(arrays.get(name), (None, queries, None))
+            int(layer): check_response_array(arrays.get(name), (None, queries, None))
             for name in arrays
             if name.startswith(ROWS_PREFIX)
             and (layer := name.removeprefix(ROWS_PREFIX)).isdecimal()
@@ -343,13 +359,13 @@ class RemoteNextTokenPredictor:
         }
         if any(one.shape[-1] > values.tokens for one in rows.values()):
             raise invalid_response_error("it contains attention weights for too many tokens")
-        logits = check_array(arrays.get("logits"), (None,))
+        logits = check_response_array(arrays.get("logits"), (None,))
         self._names |= values.names
         return NextTokenPrediction(rows, logits, values.tokens, values.cache_bytes), values
 
     def continued_text(self, numbers: Sequence[int]) -> tuple[str, bool]:
         """Return the text with the tokens, and whether tokenizing it gives the same tokens."""
-        self.read(numbers)
+        self.predict(numbers)
         return self._response.text, self._response.is_split_alike
 
 
@@ -365,13 +381,13 @@ def _prefetch_first_heads(ahead: PrefetchedResponse, metadata: ModelMetadata, te
         )
 
 
-def _read_request(source: ModelSource, text: str) -> dict[str, Any]:
+def _text_run_request(source: ModelSource, text: str) -> dict[str, Any]:
     """Return the request to process a text, without the folder, because the server has its own."""
     sent = replace(source, folder="", name="", fingerprint="", layers=())
     return {"source": msgspec.to_builtins(sent), "text": text}
 
 
-def connect_model(
+def connect_to_model_server(
     host: str, port: int, token: str, started: object = None, text: str = ""
 ) -> RemoteModel:
     """Connect to a server; `find_connected_model` finds the model while it is referenced.
@@ -384,9 +400,9 @@ def connect_model(
         With field ``server`` if the server cannot be reached or is not a model server; with field
         ``token`` if the token is wrong.
     """
-    model = RemoteModel(ModelConnection(host, port, token), started, text)
+    model = RemoteModel(ModelServerClient(host, port, token), started, text)
     with _connections_lock:
-        _connected_models[model.server, next(_connection_numbers)] = model
+        _connected_models[model.server_address, next(_connection_numbers)] = model
     return model
 
 
@@ -400,7 +416,7 @@ def find_connected_model(source: ModelSource) -> RemoteModel | None:
     return models[max(models)] if models else None
 
 
-def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
+def run_text_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
     """Process a text on the server of a source.
 
     Raises
@@ -413,45 +429,45 @@ def read_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run:
     if model is None:
         host, _, port = server.rpartition(":")
         with abandon_wait_when(is_cancelled):  # a locked keyring blocks until the user unlocks it
-            token = stored_token(server)
+            token = load_access_token(server)
         if not token:
             raise InputError("model", CONNECTION_REQUIRED.format(server=server))
-        model = connect_model(host, int(port), token, text=text)
+        model = connect_to_model_server(host, int(port), token, text=text)
     return model.read(source, text, made_of)
 
 
-def _parse_answer(kind: QuestionKind, sizes: tuple[int, int], answer: Response) -> ModelAnswer:
+def _parse_answer(kind: AnalysisKind, sizes: tuple[int, int], answer: Response) -> ModelAnswer:
     """Parse and check an answer about a text with the given numbers of heads and tokens."""
-    values: QuestionValues = decode_values(QuestionValues, answer[0])  # type: ignore[arg-type]
+    values: QuestionValues = decode_response_values(QuestionValues, answer[0])  # type: ignore[arg-type]
     arrays = answer[1]
     if isinstance(values, DeferredAnswerFields):
-        return DeferredAnswer(values.sentence)
+        return DeferredResult(values.sentence)
     if values.__struct_config__.tag != kind.value:
         raise invalid_response_error("it answers a different question")
     (heads, tokens), count = sizes, len(values.layers)
     if not count or len({*values.layers}) != count:
         raise invalid_response_error("its layers are missing or repeated")
-    if isinstance(values, LensAnswerFields):
-        probabilities = check_array(arrays.get("probabilities"), (count, tokens, None))
-        if not _has_word_per_value(values.words, probabilities.shape):
+    if isinstance(values, LogitLensAnswerFields):
+        probabilities = check_response_array(arrays.get("probabilities"), (count, tokens, None))
+        if not _has_token_per_value(values.words, probabilities.shape):
             raise invalid_response_error("its tokens and probabilities differ in number")
-        return LogitLensAnswer(values.layers, values.words, probabilities)
+        return LogitLensResult(values.layers, values.words, probabilities)
     if isinstance(values, LogitPartsAnswerFields):
         parts = LogitParts(
             values.number,
             values.logit,
-            check_array(arrays.get("heads"), (count, heads)),
-            check_array(arrays.get("rest"), (count,)),
+            check_response_array(arrays.get("heads"), (count, heads)),
+            check_response_array(arrays.get("rest"), (count,)),
             values.embedding,
             values.bias,
             values.layers,
         )
-        return LogitPartsAnswer(parts, values.token, values.probability)
-    changes = check_array(arrays.get("changes"), (count, heads))
-    return AblationAnswer(values.token, values.layers, changes)
+        return LogitAttributionResult(parts, values.token, values.probability)
+    changes = check_response_array(arrays.get("changes"), (count, heads))
+    return AblationResult(values.token, values.layers, changes)
 
 
-def _has_word_per_value(
+def _has_token_per_value(
     words: tuple[tuple[tuple[str, ...], ...], ...], sizes: tuple[int, ...]
 ) -> bool:
     """Return whether there is one token text for each value [layer, query, rank]."""

@@ -17,13 +17,17 @@ import torch
 from visualizer.attention.blockwise_stages import BlockCalculator
 from visualizer.attention.blockwise_tensor import BlockSource, BlockwiseTensor
 from visualizer.attention.cached_tensor import CachedTensor, to_readonly_array
-from visualizer.attention.captured_attention import apply_layer_mask
+from visualizer.attention.captured_attention import with_layer_mask
 from visualizer.attention.drawn_tiles import PreviewLayout
-from visualizer.attention.remote_numbers import NumbersPendingError, may_wait, report_arrival
+from visualizer.attention.remote_numbers import (
+    NumbersPendingError,
+    may_wait,
+    notify_arrival_listeners,
+)
 from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.stages import shape
 from visualizer.errors import InputError
-from visualizer.models.model_protocol.responses import SIZE_MISMATCH_ERROR, check_array
+from visualizer.models.model_protocol.responses import SIZE_MISMATCH_ERROR, check_response_array
 from visualizer.progress import CancelledError, check_cancelled
 
 if TYPE_CHECKING:
@@ -36,7 +40,7 @@ if TYPE_CHECKING:
     from visualizer.attention.drawn_tiles import LeadingIndices
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
-    from visualizer.models.model_client.connection import Response
+    from visualizer.models.model_client.server_client import Response
 
     Fetched = Mapping[str, np.ndarray]
     Tensor = torch.Tensor
@@ -60,7 +64,7 @@ THREAD_NAME = "fetch from model server"
 """Name of the threads that fetch arrays."""
 
 
-class ArrayFetcher:
+class FetchedArrayCache:
     """Cache of arrays, each of which is fetched once, immediately or in the background."""
 
     def __init__(self) -> None:
@@ -102,7 +106,7 @@ class ArrayFetcher:
                 check_cancelled()
         return self._fetch_and_store(key, fetch)
 
-    def refusal(self) -> InputError | None:
+    def last_error(self) -> InputError | None:
         """Return the error of the last request, or None if the request succeeded."""
         return self._refusal
 
@@ -124,11 +128,11 @@ class ArrayFetcher:
         if key not in self._pending_keys and not has_failed_recently:
             self._pending_keys.add(key)
             thread = threading.Thread(
-                target=self._fetch_quietly, args=(key, fetch), name=THREAD_NAME, daemon=True
+                target=self._fetch_ignoring_errors, args=(key, fetch), name=THREAD_NAME, daemon=True
             )
             thread.start()
 
-    def _fetch_quietly(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
+    def _fetch_ignoring_errors(self, key: Hashable, fetch: Callable[[], Fetched]) -> None:
         with suppress(InputError):  # reported when the arrival is announced
             self._fetch_and_store(key, fetch)
 
@@ -156,7 +160,7 @@ class ArrayFetcher:
             self._awaited_keys.discard(key)
             self._fetch_ended.notify_all()
         if is_awaited:
-            report_arrival()
+            notify_arrival_listeners()
 
     def store(self, key: Hashable, arrays: Fetched) -> None:
         """Cache arrays that have arrived."""
@@ -198,7 +202,7 @@ class RemoteStage(CachedTensor):
         sizes: tuple[int, ...],
         dtype: torch.dtype,
         together: tuple[str, ...],
-        fetcher: ArrayFetcher,
+        fetcher: FetchedArrayCache,
         ask: Ask,
     ) -> None:
         self._kept = {}
@@ -262,7 +266,7 @@ class RemoteStage(CachedTensor):
         return self._shape
 
 
-class RemoteAttention(RemoteStage):
+class RemoteAttentionWeights(RemoteStage):
     """The attention weights of a text, fetched in parts over several connections.
 
     All heads of a layer are fetched together; if all weights are needed, they are fetched layer by
@@ -286,7 +290,7 @@ class RemoteAttention(RemoteStage):
         limits: tuple[float, float],
         first: np.ndarray | None,
         heads: Sequence[Future[Response]],
-        fetcher: ArrayFetcher,
+        fetcher: FetchedArrayCache,
         ask: Ask,
     ) -> None:
         super().__init__(name, sizes, dtype, (name,), fetcher, ask)
@@ -340,7 +344,7 @@ class RemoteParameters(Mapping[str, "Tensor"]):
     """
 
     def __init__(
-        self, sizes: Mapping[str, tuple[int, ...]], fetcher: ArrayFetcher, ask: Ask
+        self, sizes: Mapping[str, tuple[int, ...]], fetcher: FetchedArrayCache, ask: Ask
     ) -> None:
         self._shape, self._fetcher, self._ask = sizes, fetcher, ask
 
@@ -357,7 +361,7 @@ class RemoteParameters(Mapping[str, "Tensor"]):
         sizes = self._shape[name]
         values = self._fetcher.get("weights", lambda: self._ask("weights", {})).get(name)
         # Expert ids are integers.
-        return torch.from_numpy(check_array(values, sizes, "fi").copy())
+        return torch.from_numpy(check_response_array(values, sizes, "fi").copy())
 
 
 class RemoteBlockCalculator(BlockCalculator):
@@ -368,22 +372,22 @@ class RemoteBlockCalculator(BlockCalculator):
         header: CapturedAttention,
         dtype: torch.dtype,
         rows: tuple[Stage, ...],
-        fetcher: ArrayFetcher,
+        fetcher: FetchedArrayCache,
         ask: Ask,
     ) -> None:
         super().__init__(header.spec, dtype, rows)
         self._header, self._fetcher, self._ask = header, fetcher, ask
         masks = header.vectors.layer_masks if header.vectors else ()
-        self._specs = tuple(apply_layer_mask(header.spec, mask) for mask in masks)
+        self._specs = tuple(with_layer_mask(header.spec, mask) for mask in masks)
 
     @property
-    def leading(self) -> tuple[int, ...]:
+    def leading_sizes(self) -> tuple[int, ...]:
         return (self._header.layers,)[: self._header.layers - 1]
 
-    def sides(self) -> tuple[int, int]:
+    def query_key_counts(self) -> tuple[int, int]:
         return self._header.queries, self._header.keys
 
-    def read_head(self, name: str, place: LeadingIndices) -> Tensor:
+    def read_head_vectors(self, name: str, place: LeadingIndices) -> Tensor:
         raise InputError("server", SIZE_MISMATCH_ERROR)
 
     def spec_at(self, place: LeadingIndices) -> AttentionSpec:
@@ -400,12 +404,12 @@ class RemoteBlockCalculator(BlockCalculator):
         """
         vectors = self._header.vectors
         assert vectors is not None
-        sizes = (*self.leading, *shape(self.spec, row.dims, self.sides()[0]))
+        sizes = (*self.leading_sizes, *shape(self.spec, row.dims, self.query_key_counts()[0]))
         if row.role in VECTOR_ROLES or row.dims[-1] != "key":
             width = vectors.d_head if row.role in {Role.QUERIES, Role.KEYS} else vectors.d_value
             sizes = (*sizes[:-1], width)
         source = RemoteBlockSource(self, row, self._fetcher, self._ask)
-        source.use_prefetched(PreviewLayout.of(sizes), ahead)
+        source.use_prefetched_previews(PreviewLayout.from_matrix_sizes(sizes), ahead)
         return BlockwiseTensor(sizes, source)
 
 
@@ -415,11 +419,11 @@ class RemoteBlockSource(BlockSource):
     starts_with_preview = True
 
     def __init__(
-        self, matrices: RemoteBlockCalculator, row: Stage, fetcher: ArrayFetcher, ask: Ask
+        self, matrices: RemoteBlockCalculator, row: Stage, fetcher: FetchedArrayCache, ask: Ask
     ) -> None:
         self._matrices, self._row, self._fetcher, self._ask = matrices, row, fetcher, ask
         self._is_of_keys = row.dims[-1] == "key" and row.role not in VECTOR_ROLES
-        self._local = matrices.source(row) if self._is_of_keys else None
+        self._local = matrices.create_source(row) if self._is_of_keys else None
         self.is_signed = self._local.is_signed if self._local else True
         self.outside = self._local.outside if self._local else 0.0
         self._last: tuple[int, object] | None = None
@@ -429,11 +433,13 @@ class RemoteBlockSource(BlockSource):
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError("A remote source of values cannot be pickled or copied.")
 
-    def use_prefetched(self, first: PreviewLayout, answers: Sequence[Future[Response]]) -> None:
+    def use_prefetched_previews(
+        self, first: PreviewLayout, answers: Sequence[Future[Response]]
+    ) -> None:
         """Use the prefetched previews of heads in the first layer."""
         block_request = (tuple(first.rows.tolist()), 0, first.sizes[1], first.blocks[1])
         for head, answer in enumerate(answers):
-            place = (0, head)[1 - len(self._matrices.leading) :]
+            place = (0, head)[1 - len(self._matrices.leading_sizes) :]
             ahead = partial(
                 _prefetched_or_fetch,
                 answer,
@@ -446,10 +452,10 @@ class RemoteBlockSource(BlockSource):
     def dtype(self) -> torch.dtype:
         return self._matrices.dtype
 
-    def readable(self, place: LeadingIndices, rows: Tensor, columns: range) -> range:
-        return self._local.readable(place, rows, columns) if self._local else columns
+    def columns_to_compute(self, place: LeadingIndices, rows: Tensor, columns: range) -> range:
+        return self._local.columns_to_compute(place, rows, columns) if self._local else columns
 
-    def cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
+    def compute_cells(self, place: LeadingIndices, rows: Tensor, columns: slice) -> Tensor:
         values = self._request_values(place, rows, columns.start, columns.stop, 0).get("cells")
         return _checked_tensor(values, (len(rows), columns.stop - columns.start))
 
@@ -495,7 +501,7 @@ class RemoteBlockSource(BlockSource):
         self, place: LeadingIndices, block_request: _BlockRequest, size: int
     ) -> None:
         """Prefetch the same block for the next heads if heads are requested in order."""
-        layers, heads = (*self._matrices.leading, 1)[0], self._matrices.spec.heads
+        layers, heads = (*self._matrices.leading_sizes, 1)[0], self._matrices.spec.heads
         *layer, head = place
         at = (layer[0] if layer else 0) * heads + head
         is_in_turn = head == 0 or self._last == (at - 1, block_request)
@@ -523,5 +529,5 @@ def _prefetched_or_fetch(
 
 
 def _checked_tensor(array: np.ndarray | None, sizes: tuple[int, ...]) -> Tensor:
-    """Check the shape of an array, and convert it to a tensor; as in `check_array`."""
-    return torch.from_numpy(check_array(array, sizes).copy())
+    """Check the shape of an array, and convert it to a tensor; as in `check_response_array`."""
+    return torch.from_numpy(check_response_array(array, sizes).copy())

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from weakref import finalize
 
 from visualizer.errors import InputError, system_error_reason
-from visualizer.progress import no_progress
+from visualizer.progress import ignore_progress
 
 if TYPE_CHECKING:
     from visualizer.progress import Progress
@@ -75,11 +75,11 @@ class SshModelServer:
         If `progress` raises this error.
     """
 
-    def __init__(self, line: str, progress: Progress = no_progress) -> None:
-        command = _parse_command(line)
+    def __init__(self, line: str, progress: Progress = ignore_progress) -> None:
+        command = _parse_ssh_command(line)
         match = _PORT_PATTERN.search(line)
         remote = int(match[1]) if match else DEFAULT_PORT
-        self.port = _free_port(remote)
+        self.port = _find_free_port(remote)
         tunnel = f"{self.port}:127.0.0.1:{remote}"
         try:
             self._process = subprocess.Popen(
@@ -92,15 +92,15 @@ class SshModelServer:
         self._output_lines: SimpleQueue[str | None] = SimpleQueue()
         # The thread must not refer to this object; otherwise the object would never be released.
         listening = (self._process, self._output_lines)
-        Thread(target=_read_output, args=listening, daemon=True, name=LISTENER).start()
+        Thread(target=_queue_output_lines, args=listening, daemon=True, name=LISTENER).start()
         self.close = finalize(self, _stop_process, self._process)
         try:
-            self.token = self._wait_for_token(progress)
+            self.token = self._wait_for_access_token(progress)
         except BaseException:
             self.close()
             raise
 
-    def _wait_for_token(self, progress: Progress) -> str:
+    def _wait_for_access_token(self, progress: Progress) -> str:
         """Wait until the server is ready, and return its access token."""
         output: deque[str] = deque(maxlen=MAX_LINES)
         end, is_served = monotonic() + MAX_START_S, False
@@ -120,7 +120,7 @@ class SshModelServer:
         raise InputError("ssh", TIMEOUT_ERROR)
 
 
-def _read_output(process: subprocess.Popen[str], lines: SimpleQueue[str | None]) -> None:
+def _queue_output_lines(process: subprocess.Popen[str], lines: SimpleQueue[str | None]) -> None:
     assert process.stdout
     with process.stdout:
         for line in process.stdout:
@@ -128,7 +128,7 @@ def _read_output(process: subprocess.Popen[str], lines: SimpleQueue[str | None])
     lines.put(None)
 
 
-def _parse_command(line: str) -> list[str]:
+def _parse_ssh_command(line: str) -> list[str]:
     try:
         command = shlex.split(line)
     except ValueError:
@@ -140,7 +140,7 @@ def _parse_command(line: str) -> list[str]:
     return command
 
 
-def _free_port(wanted: int) -> int:
+def _find_free_port(wanted: int) -> int:
     """Return a free local port, preferably the given one, because documents store the port."""
     for port in (wanted, 0):
         with socket.socket() as probe, suppress(OSError, OverflowError):

@@ -19,7 +19,7 @@ _HEADER_PATTERN = re.compile(r"([0-9]{1,15}):([0-9a-f]{64}):([0-9a-f]{64})")
 TOKEN_BYTES = 24
 
 
-def new_token() -> str:
+def generate_access_token() -> str:
     """Return a random access token."""
     return secrets.token_urlsafe(TOKEN_BYTES)
 
@@ -45,7 +45,7 @@ class SignatureVerifier:
         self.nonce = secrets.token_hex(16)
         self._token, self._count = token, 0
 
-    def verified_digest(self, header: str, path: str) -> str | None:
+    def verify_and_get_digest(self, header: str, path: str) -> str | None:
         """Return the digest that the body must have, or None if the signature is invalid."""
         match = _HEADER_PATTERN.fullmatch(header)
         if match is None:
@@ -77,7 +77,7 @@ _MIN_RUN = 3
 """Minimum number of characters that form a repetition or a sequence."""
 
 
-def token_weakness(token: str) -> str:
+def access_token_weakness(token: str) -> str:
     """Return the reason why a token is too easy to guess, as the end of a sentence.
 
     The reason is empty if the token is strong.
@@ -88,21 +88,23 @@ def token_weakness(token: str) -> str:
     if (different := len(set(lower))) < MIN_DISTINCT_CHARACTERS:
         found = f"it has {different} different character{'s' * (different != 1)}"
         return f"{found}, but at least {MIN_DISTINCT_CHARACTERS} are required"
-    unpredictable = sum(not _is_predictable(lower, at) for at in range(len(lower)))
+    unpredictable = sum(not _is_predictable_character(lower, at) for at in range(len(lower)))
     if unpredictable < MIN_UNPREDICTABLE_CHARACTERS:
         return "most of it consists of repetitions, sequences or keyboard rows"
     return ""
 
 
-def _is_predictable(token: str, at: int) -> bool:
+def _is_predictable_character(token: str, at: int) -> bool:
     """Return whether a character continues a sequence or repeats an earlier part."""
     start = at - _MIN_RUN + 1
     if start < 0:
         return False
-    return token.find(token[start : at + 1], 0, at) >= 0 or _is_sequence(token[start : at + 1])
+    return token.find(token[start : at + 1], 0, at) >= 0 or _is_character_sequence(
+        token[start : at + 1]
+    )
 
 
-def _is_sequence(part: str) -> bool:
+def _is_character_sequence(part: str) -> bool:
     """Return whether the characters are all the same or consecutive in one direction."""
     if len(set(part)) == 1:
         return True

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from visualizer.attention.model_reading import ModelQuestion  # noqa: TC001 - decoded
+from visualizer.attention.model_forward_pass import AnalysisRequest  # noqa: TC001 - decoded
 from visualizer.format import format_size
 from visualizer.models.model_source import MAX_HEAD_SCALE, ModelSource
 
@@ -29,7 +29,7 @@ Text = Annotated[str, Meta(max_length=MAX_TEXT_LENGTH)]
 Factor = Annotated[float, Meta(ge=-MAX_HEAD_SCALE, le=MAX_HEAD_SCALE)]
 
 
-def too_large_message(size: int) -> str:
+def request_too_large_message(size: int) -> str:
     """Return the error message for a request that is too large."""
     limit = format_size(MAX_BODY_BYTES)
     return (
@@ -38,13 +38,13 @@ def too_large_message(size: int) -> str:
     )
 
 
-class TokensRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class TokenizeRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Request to tokenize a text."""
 
     text: Text
 
 
-class TokenNamesRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class TokenTextsRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Request for the texts of the tokens with the given ids."""
 
     numbers: Annotated[tuple[Count, ...], Meta(max_length=MAX_LIST_LENGTH)]
@@ -76,7 +76,7 @@ class QuestionRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Request to answer a question about a run; an ablation continues from the known results."""
 
     run: Count
-    question: ModelQuestion
+    question: AnalysisRequest
     known: KnownAblationResults | None = None
 
 
@@ -97,7 +97,7 @@ class NextTokenRequest(Struct, frozen=True, forbid_unknown_fields=True):
     numbers: Annotated[tuple[Count, ...], Meta(max_length=MAX_LIST_LENGTH)] = ()
 
 
-class MeasuresRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class HeadMeasuresRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Request to compute the head measures of a stage."""
 
     run: Count
@@ -112,13 +112,13 @@ class StageRequest(Struct, frozen=True, forbid_unknown_fields=True):
     place: Annotated[tuple[Count, ...], Meta(max_length=2)] = ()
 
 
-class ParametersRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class StageParametersRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Request for the small model weights of the stages around attention."""
 
     run: Count
 
 
-class BlocksRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class MatrixBlocksRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Request for rows of a range of columns, or for the extremes of blocks of columns.
 
     Parameters
@@ -140,31 +140,31 @@ class BlocksRequest(Struct, frozen=True, forbid_unknown_fields=True):
     block: Count = 0
 
 
-class ResultRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class JobResultRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Request for the result of a job, for which the server waits at most ``wait`` seconds."""
 
     job: Count
     wait: Annotated[float, Meta(ge=0, le=20)] = 10.0
 
 
-class CancelRequest(Struct, frozen=True, forbid_unknown_fields=True):
+class CancelJobRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """Request to cancel a job."""
 
     job: Count
 
 
 JOB_REQUESTS: dict[str, type[Struct]] = {
-    "names": TokenNamesRequest,
+    "names": TokenTextsRequest,
     "read": TextRunRequest,
     "answer": QuestionRequest,
     "next_token": NextTokenRequest,
-    "measures": MeasuresRequest,
+    "measures": HeadMeasuresRequest,
 }
 """Requests that run the model; they run one after another and report their progress."""
 IMMEDIATE_REQUESTS: dict[str, type[Struct]] = {
-    "tokens": TokensRequest,
+    "tokens": TokenizeRequest,
     "stage": StageRequest,
-    "blocks": BlocksRequest,
-    "weights": ParametersRequest,
+    "blocks": MatrixBlocksRequest,
+    "weights": StageParametersRequest,
 }
 """Requests that do not run the model; the process that holds the values responds to them."""

@@ -52,14 +52,14 @@ class JobProgress(Struct, frozen=True):
     working: bool = True
 
 
-class TextTokens(Struct, frozen=True):
+class TokenizeResponse(Struct, frozen=True):
     """The tokens of a text, or a replacement if the model cannot process the text."""
 
     tokens: tuple[str, ...]
     other_text: str
 
 
-class TokenNames(Struct, frozen=True):
+class TokenTextsResponse(Struct, frozen=True):
     """Texts of the tokens that were requested by id."""
 
     tokens: tuple[str, ...]
@@ -93,15 +93,15 @@ class NextTokenResponse(Struct, frozen=True):
     names: tuple[tuple[Count, str], ...]
 
 
-class LensAnswerFields(Struct, frozen=True, tag_field="kind", tag="lens"):
-    """The fields of `LogitLensAnswer` except its array."""
+class LogitLensAnswerFields(Struct, frozen=True, tag_field="kind", tag="lens"):
+    """The fields of `LogitLensResult` except its array."""
 
     layers: tuple[Count, ...]
     words: tuple[tuple[tuple[str, ...], ...], ...]
 
 
 class LogitPartsAnswerFields(Struct, frozen=True, tag_field="kind", tag="parts"):
-    """The fields of `LogitPartsAnswer` except its arrays."""
+    """The fields of `LogitAttributionResult` except its arrays."""
 
     token: str
     probability: float
@@ -113,24 +113,24 @@ class LogitPartsAnswerFields(Struct, frozen=True, tag_field="kind", tag="parts")
 
 
 class AblationAnswerFields(Struct, frozen=True, tag_field="kind", tag="ablations"):
-    """The fields of `AblationAnswer` except its array."""
+    """The fields of `AblationResult` except its array."""
 
     token: str
     layers: tuple[Count, ...]
 
 
 class DeferredAnswerFields(Struct, frozen=True, tag_field="kind", tag="costly"):
-    """The fields of `DeferredAnswer`."""
+    """The fields of `DeferredResult`."""
 
     sentence: str
 
 
 QuestionValues = (
-    LensAnswerFields | LogitPartsAnswerFields | AblationAnswerFields | DeferredAnswerFields
+    LogitLensAnswerFields | LogitPartsAnswerFields | AblationAnswerFields | DeferredAnswerFields
 )
 
 
-def decode_values(kind: type[Values], values: Mapping[str, object]) -> Values:
+def decode_response_values(kind: type[Values], values: Mapping[str, object]) -> Values:
     """Decode the values of a response.
 
     Raises
@@ -144,7 +144,7 @@ def decode_values(kind: type[Values], values: Mapping[str, object]) -> Values:
         raise invalid_response_error(error) from error
 
 
-def check_array(
+def check_response_array(
     array: np.ndarray | None, sizes: tuple[int | None, ...], kinds: str = "f"
 ) -> np.ndarray:
     """Check the shape and the NumPy dtype kind of an array in a response, and return the array.
@@ -192,7 +192,9 @@ class ResponseBodyError(ValueError):
     """The received data is not a valid response body."""
 
 
-def encode_body(values: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> bytes:
+def encode_response_body(
+    values: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None
+) -> bytes:
     """Encode the values and arrays of a response."""
     contiguous = {name: np.ascontiguousarray(array) for name, array in (arrays or {}).items()}
     # Compression reduces the values to a tenth of their size, which matters on a slow connection.
@@ -200,8 +202,8 @@ def encode_body(values: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | No
     return save(contiguous, {VALUES_KEY: base64.b64encode(packed).decode()})
 
 
-def decode_body(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Decode a body that `encode_body` has encoded; raise `ResponseBodyError` for other data."""
+def decode_response_body(body: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Decode the result of `encode_response_body`; raise `ResponseBodyError` for other data."""
     try:
         length = int.from_bytes(body[:8], "little")
         if not 2 <= length <= min(MAX_HEADER_BYTES, len(body) - 8):

@@ -13,11 +13,15 @@ import torch
 from msgspec import Struct
 from msgspec.structs import replace
 
-from visualizer.attention.blockwise_captured_run import run_header
+from visualizer.attention.blockwise_captured_run import header_of_long_text_run
 from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.captured_attention import CapturedAttention, LayerMask
 from visualizer.attention.layer_operations import LayerStep, ResidualStream, weight_names
-from visualizer.attention.model_reading import ModelReading, NextToken, SecondTextUse
+from visualizer.attention.model_forward_pass import (
+    ModelForwardPass,
+    NextTokenCandidate,
+    SecondTextUse,
+)
 from visualizer.attention.remote_numbers import NumbersPendingError
 from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.run import Run
@@ -26,7 +30,7 @@ from visualizer.attention.stages import Operation, Stage, is_always_present
 from visualizer.attention.trace import Trace
 from visualizer.errors import InputError
 from visualizer.models.model_protocol.requests import Count  # noqa: TC001 - decoded
-from visualizer.models.model_protocol.responses import check_array
+from visualizer.models.model_protocol.responses import check_response_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
@@ -75,39 +79,39 @@ class StageMessage(Struct, frozen=True):
     by_layer: tuple[StageMessage, ...] = ()
 
     @classmethod
-    def of(cls, row: Stage, weights: Collection[str]) -> StageMessage:
+    def from_stage(cls, row: Stage, weights: Collection[str]) -> StageMessage:
         """Return the message for a row, given the names of the weights that are sent."""
         step, operation, reads = row.step, row.operation, row.reads
         if isinstance(step, ResidualStream):
             step = replace(step, embedded=None)  # because the embedding tables are large
         elif step is not None and not set(weight_names(step)).issubset(weights):
             step, operation, reads = None, Operation.CAPTURED, ()
-        by_layer = tuple(cls.of(each, weights) for each in row.by_layer)
+        by_layer = tuple(cls.from_stage(each, weights) for each in row.by_layer)
         return cls(
             row.name, row.title, row.symbol, row.dims, operation, reads, row.description, step,
             by_layer,
         )  # fmt: skip
 
     @property
-    def row(self) -> Stage:
+    def to_stage(self) -> Stage:
         """The row of the stage table."""
         return Stage(
             self.name, self.title, self.symbol, self.dims, self.operation, self.reads, (), (),
             self.says, is_always_present, step=self.step,
-            by_layer=tuple(each.row for each in self.by_layer),
+            by_layer=tuple(each.to_stage for each in self.by_layer),
         )  # fmt: skip
 
 
 class ModelResultMessage(Struct, frozen=True):
-    """Further results of processing a text; see `ModelReading`."""
+    """Further results of processing a text; see `ModelForwardPass`."""
 
     layers: tuple[int, ...]
     edits: tuple[tuple[int, int, str], ...]
     cuts: tuple[tuple[int, int, tuple[tuple[int, int], ...]], ...]
     are_heads_switchable: bool
-    next_tokens: tuple[NextToken, ...]
+    next_tokens: tuple[NextTokenCandidate, ...]
     no_next_token: str
-    largest_changes: tuple[NextToken, ...]
+    largest_changes: tuple[NextTokenCandidate, ...]
     is_of_lab: bool
     text: str
     special: tuple[tuple[int, str], ...]
@@ -119,25 +123,27 @@ class ModelResultMessage(Struct, frozen=True):
     training_step: int | None = None
 
     @classmethod
-    def of(cls, reading: ModelReading) -> ModelResultMessage:
-        """Return the message with the parts of a `ModelReading` that are sent."""
+    def from_reading(cls, reading: ModelForwardPass) -> ModelResultMessage:
+        """Return the message with the parts of a `ModelForwardPass` that are sent."""
         own = {name: getattr(reading, name) for name in cls.__struct_fields__}
         own["edits"] = tuple((*place, edit) for place, edit in reading.edits.items())
         own["cuts"] = tuple((*place, tuple(cells)) for place, cells in reading.cuts.items())
         return cls(**own)
 
-    def reading(
+    def to_reading(
         self,
         made_of: Hashable,
         captured: CapturedAttention | None,
         model: object,
         changes: np.ndarray | None,
-    ) -> ModelReading:
-        """Return the `ModelReading` with a model that runs on a server."""
+    ) -> ModelForwardPass:
+        """Return the `ModelForwardPass` with a model that runs on a server."""
         own = {name: getattr(self, name) for name in self.__struct_fields__}
         own["edits"] = {(layer, head): edit for layer, head, edit in self.edits}
         own["cuts"] = {(layer, head): cells for layer, head, cells in self.cuts}
-        return ModelReading(made_of=made_of, captured=captured, model=model, changes=changes, **own)
+        return ModelForwardPass(
+            made_of=made_of, captured=captured, model=model, changes=changes, **own
+        )
 
 
 class StageFetcher(Protocol):
@@ -165,7 +171,7 @@ class RunMessage(Struct, frozen=True):
     key_tokens: tuple[str, ...]
 
 
-class HeadOwner(Struct, frozen=True):
+class RankHeads(Struct, frozen=True):
     """The layers and heads of a long text that one process holds.
 
     Parameters
@@ -193,7 +199,7 @@ class TextRunResponse(Struct, frozen=True):
         Shapes of the model weights that the client can request.
     limits : tuple of float
         Smallest and largest value of the attention.
-    owners : tuple of HeadOwner or None
+    owners : tuple of RankHeads or None
         The layers and heads of each process for a long text, because its stages are computed when
         they are read; None for a short text.
     """
@@ -203,21 +209,21 @@ class TextRunResponse(Struct, frozen=True):
     shapes: dict[str, tuple[int, ...]] = {}
     weights: dict[str, tuple[int, ...]] = {}
     limits: tuple[float, float] = (0.0, 0.0)
-    owners: tuple[HeadOwner, ...] | None = None
+    owners: tuple[RankHeads, ...] | None = None
 
 
-def short_run_message(run: Run) -> tuple[RunMessage, dict[str, np.ndarray]]:
+def create_short_run_message(run: Run) -> tuple[RunMessage, dict[str, np.ndarray]]:
     """Return the message for a short text's run, and its arrays (the weights or scores)."""
     reading, trace = run.reading, run.trace
     assert reading is not None
     header = captured_header(run)
     assert header is not None
-    arrays = {ATTENTION_ARRAY: trace.read(trace.attention)}
+    arrays = {ATTENTION_ARRAY: trace.read(trace.attention_stage_name)}
     if reading.changes is not None:
         arrays["changes"] = reading.changes
     weights = inline_weight_names(run)
-    rows = tuple(StageMessage.of(row, weights) for row in trace.stages)
-    return _build_run_message(run, _without_numbers(header), rows, reading), arrays
+    rows = tuple(StageMessage.from_stage(row, weights) for row in trace.stages)
+    return _build_run_message(run, _without_values(header), rows, reading), arrays
 
 
 def inline_weight_names(run: Run) -> tuple[str, ...]:
@@ -226,7 +232,7 @@ def inline_weight_names(run: Run) -> tuple[str, ...]:
     return tuple(name for name, tensor in tensors if tensor.nbytes <= MAX_PARAMETER_BYTES)
 
 
-def long_run_message(
+def create_long_run_message(
     run: Run, layers: tuple[int, ...], heads: int, masks: Sequence[Mapping[str, Any]]
 ) -> RunMessage:
     """Return the message for a long text's run, even if this process holds only part of the run.
@@ -238,7 +244,7 @@ def long_run_message(
     masks : sequence of mapping
         Mask of each layer, as JSON.
     """
-    reading, header = run.reading, run_header(run)
+    reading, header = run.reading, header_of_long_text_run(run)
     assert reading is not None
     vectors = header.vectors
     assert vectors is not None
@@ -257,15 +263,16 @@ def long_run_message(
 
 
 def _build_run_message(
-    run: Run, captured: CapturedAttention, rows: tuple[StageMessage, ...], reading: ModelReading
+    run: Run, captured: CapturedAttention, rows: tuple[StageMessage, ...], reading: ModelForwardPass
 ) -> RunMessage:
     return RunMessage(
-        captured, rows, ModelResultMessage.of(reading), run.device, run.notices, run.texts[0],
+        captured, rows, ModelResultMessage.from_reading(reading), run.device, run.notices,
+        run.texts[0],
         run.key_tokens,
     )  # fmt: skip
 
 
-def build_short_run(
+def build_run_from_message(
     sent: RunMessage,
     arrays: Mapping[str, np.ndarray],
     made_of: Hashable,
@@ -274,7 +281,7 @@ def build_short_run(
     measure_remotely: Callable[[str, Progress], HeadMeasures],
     weights: Mapping[str, Tensor],
 ) -> Run:
-    """Build the run from the message that `short_run_message` returned.
+    """Build the run from the message that `create_short_run_message` returned.
 
     Parameters
     ----------
@@ -290,19 +297,19 @@ def build_short_run(
     InputError
         With field ``server`` if the attention has an unexpected shape.
     """
-    header, rows = sent.captured, tuple(row.row for row in sent.stages)
+    header, rows = sent.captured, tuple(row.to_stage for row in sent.stages)
     sizes = (header.layers, header.heads, header.queries, header.keys)
     attention = next((row.name for row in rows if row.role is Role.WEIGHTS), rows[-1].name)
 
     def captured(values: np.ndarray) -> CapturedAttention:
-        return CapturedAttention.of(
+        return CapturedAttention.from_array(
             header.name, values.reshape(sizes), header.query_tokens, header.key_tokens
         )
 
     tensors = {row.name: fetch_stage(row.name) for row in rows if row.name != attention}
     attention_values, fetch = None, None
     if ATTENTION_ARRAY in arrays:
-        values = check_array(arrays.get(ATTENTION_ARRAY), sizes[header.layers == 1 :])
+        values = check_response_array(arrays.get(ATTENTION_ARRAY), sizes[header.layers == 1 :])
         tensors[attention] = CachedTensor(torch.tensor(values))
         attention_values = captured(values)
     else:
@@ -321,13 +328,13 @@ def build_short_run(
         weights, vectors.layer_masks if vectors else (), vectors.cut if vectors else (),
         measure_remotely,
     )  # fmt: skip
-    reading = sent.reading.reading(made_of, attention_values, model, arrays.get("changes"))
+    reading = sent.reading.to_reading(made_of, attention_values, model, arrays.get("changes"))
     reading = replace(reading, fetch_captured=fetch)
     shown = attention_values or replace(header, numbers=b"")
     return Run((sent.tokens,), trace, sent.device, sent.notices, shown, sent.key_tokens, reading)
 
 
-def _without_numbers(captured: CapturedAttention) -> CapturedAttention:
+def _without_values(captured: CapturedAttention) -> CapturedAttention:
     vectors = captured.vectors
     if vectors:
         is_there = {name: b"" for name in LARGE_VECTORS if getattr(vectors, name) is not None}

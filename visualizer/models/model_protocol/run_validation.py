@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from visualizer.attention.captured_attention import (
     MAX_CUT_EDGES,
     MAX_LAYERS,
-    check_header,
+    header_checks,
     possible_stage_axes,
 )
 from visualizer.attention.layer_operations import (
@@ -73,24 +73,24 @@ one input.
 """
 
 
-def check_run(values: TextRunResponse) -> None:
+def check_received_run(values: TextRunResponse) -> None:
     """Raise an `InputError` with field ``server`` for a run that cannot be drawn or explained.
 
     The message names the first invalid part.
     """
-    for holds, subject in _run_claims(values):
+    for holds, subject in _run_checks(values):
         if not holds:
             raise invalid_response_error(f"invalid run data ({subject})")
 
 
-def _run_claims(values: TextRunResponse) -> Iterator[NumberCheck]:
+def _run_checks(values: TextRunResponse) -> Iterator[NumberCheck]:
     sent = values.run
     header = sent.captured
-    yield from check_header(header)
+    yield from header_checks(header)
     yield not any(header.buffers()), "attention values"
     yield len(sent.tokens) == header.queries, "number of query tokens"
     yield len(sent.key_tokens) == header.keys, "number of key tokens"
-    yield from _reading_claims(header, sent.reading)
+    yield from _reading_checks(header, sent.reading)
     low, high = values.limits
     yield -float("inf") < low <= high < float("inf"), "limits"
     if values.owners is not None:
@@ -104,14 +104,14 @@ def _run_claims(values: TextRunResponse) -> Iterator[NumberCheck]:
     for row in sent.stages:
         yield _has_valid_axes(header, row, values.shapes[row.name]), f"shape of {row.name}"
         yield len(row.by_layer) in (0, header.layers), f"number of rows of {row.name}"
-        yield from _stage_claims(values, row, range(0 if row.by_layer else header.layers))
+        yield from _stage_checks(values, row, range(0 if row.by_layer else header.layers))
         for layer, own in enumerate(row.by_layer):
             is_consistent = (own.name, own.dims, own.by_layer) == (row.name, row.dims, ())
             yield is_consistent, f"row of {row.name}"
-            yield from _stage_claims(values, own, range(layer, layer + 1))
+            yield from _stage_checks(values, own, range(layer, layer + 1))
 
 
-def _reading_claims(
+def _reading_checks(
     header: CapturedAttention, reading: ModelResultMessage
 ) -> Iterator[NumberCheck]:
     layers = reading.layers
@@ -141,7 +141,7 @@ def _has_valid_axes(header: CapturedAttention, row: StageMessage, sizes: Sizes) 
     )
 
 
-def _stage_claims(
+def _stage_checks(
     values: TextRunResponse, row: StageMessage, layers: range
 ) -> Iterator[NumberCheck]:
     """Yield checks of a stage's inputs and operation in the given layers."""
@@ -150,11 +150,11 @@ def _stage_claims(
     yield exist, f"inputs of {row.name}"
     axes = {one.name: len(one.dims) for one in values.run.stages}
     own, *read = (values.shapes[name][-axes[name] :] for name in (row.name, *row.reads))
-    yield _inputs_fit(row, own, read), f"inputs of {row.name}"
-    yield _step_fits(values, row, own, layers), f"operation of {row.name}"
+    yield _has_valid_inputs(row, own, read), f"inputs of {row.name}"
+    yield _is_valid_step(values, row, own, layers), f"operation of {row.name}"
 
 
-def _inputs_fit(row: StageMessage, own: Sizes, read: Sequence[Sizes]) -> bool:
+def _has_valid_inputs(row: StageMessage, own: Sizes, read: Sequence[Sizes]) -> bool:
     """Return whether the number and shapes of the inputs of a stage are valid for its operation."""
     operation = row.operation
     if operation in SCORE_OPERATIONS and len(own) != len(SCORE_AXES):
@@ -177,7 +177,7 @@ def _inputs_fit(row: StageMessage, own: Sizes, read: Sequence[Sizes]) -> bool:
     return keeps_shape and 1 <= len(read) <= max_inputs and {*read} == {own}
 
 
-def _step_fits(values: TextRunResponse, row: StageMessage, own: Sizes, layers: range) -> bool:
+def _is_valid_step(values: TextRunResponse, row: StageMessage, own: Sizes, layers: range) -> bool:
     """Return whether the heads, columns and weights that a step uses in the given layers exist."""
     sent, step = values.run, row.step
     header = sent.captured
@@ -208,11 +208,11 @@ def _step_fits(values: TextRunResponse, row: StageMessage, own: Sizes, layers: r
     if isinstance(step, HiddenActivation):
         return step.function in ACTIVATIONS
     if isinstance(step, LinearLayer):
-        return _matrix_fits(values, row, step, own)
-    return _weights_fit(header, step, own, values.weights)
+        return _is_valid_matrix(values, row, step, own)
+    return _has_valid_weights(header, step, own, values.weights)
 
 
-def _weights_fit(
+def _has_valid_weights(
     header: CapturedAttention, step: LayerStep, own: Sizes, weights: Mapping[str, Sizes]
 ) -> bool:
     """Return whether the weights of a step, except matrices, have all values that the step uses."""
@@ -233,11 +233,13 @@ def _weights_fit(
     if isinstance(step, LateSink):
         return _have_min_sizes(weights, step, (header.layers, header.heads, tokens))
     if isinstance(step, ExpertMixture):
-        return all(_experts_fit(module, step, own, weights) for module in step.modules if module)
+        return all(
+            _has_valid_experts(module, step, own, weights) for module in step.modules if module
+        )
     return True
 
 
-def _experts_fit(
+def _has_valid_experts(
     module: str, step: ExpertMixture, own: Sizes, weights: Mapping[str, Sizes]
 ) -> bool:
     tokens, columns = own
@@ -260,7 +262,9 @@ def _have_min_sizes(weights: Mapping[str, Sizes], step: LayerStep, min_sizes: Si
     )
 
 
-def _matrix_fits(values: TextRunResponse, row: StageMessage, step: LinearLayer, own: Sizes) -> bool:
+def _is_valid_matrix(
+    values: TextRunResponse, row: StageMessage, step: LinearLayer, own: Sizes
+) -> bool:
     """Return whether a matrix fits its input vectors and has all output columns that are used."""
     firsts, columns = step.first_columns, own[-1]
     columns_used = step.own_columns if isinstance(step, LatentKeys) else columns

@@ -24,11 +24,11 @@ from visualizer.models.model_protocol.requests import (
     JOB_REQUESTS,
     MAX_BODY_BYTES,
     PROGRAM_NAME,
-    CancelRequest,
-    ResultRequest,
-    too_large_message,
+    CancelJobRequest,
+    JobResultRequest,
+    request_too_large_message,
 )
-from visualizer.models.model_protocol.responses import DEFLATE_CODING, deflate, encode_body
+from visualizer.models.model_protocol.responses import DEFLATE_CODING, deflate, encode_response_body
 from visualizer.models.model_server.rank_processes import JobCancelledError, JobFailedError
 from visualizer.version import __version__
 
@@ -70,7 +70,7 @@ UNKNOWN_PATH_ERROR = "Unknown request path."
 CANCELLED_ERROR = "The job was cancelled."
 
 
-class _ErrorResponse(Exception):  # noqa: N818 - a response, not an error of this program
+class _HttpError(Exception):
     """An error response, after which the connection may be closed."""
 
     def __init__(self, status: int, field: str, sentence: str, *, closes: bool = False) -> None:
@@ -79,7 +79,7 @@ class _ErrorResponse(Exception):  # noqa: N818 - a response, not an error of thi
         self.closes_connection = closes
 
 
-class _Connection:
+class _ClientConnection:
     """One client connection."""
 
     def __init__(
@@ -111,9 +111,9 @@ class _Connection:
     async def body(self, headers: dict[bytes, bytes], max_bytes: int) -> bytes:
         """Read the body of the request; reject a body that is too large or of unknown length."""
         if b"transfer-encoding" in headers:
-            raise _ErrorResponse(411, "server", LENGTH_REQUIRED_ERROR, closes=True)
+            raise _HttpError(411, "server", LENGTH_REQUIRED_ERROR, closes=True)
         if (size := int(headers.get(b"content-length", b"0"))) > max_bytes:
-            raise _ErrorResponse(413, "server", too_large_message(size), closes=True)
+            raise _HttpError(413, "server", request_too_large_message(size), closes=True)
         content = bytearray()
         while not isinstance(event := await self.next_event(), h11.EndOfMessage):
             if not isinstance(event, h11.Data):
@@ -154,7 +154,10 @@ class ModelServer:
     def __init__(self, jobs: JobQueue, token: str) -> None:
         self._jobs, self._token = jobs, token
         self._metadata: dict[str, Any] = {}
-        self._connections_by_state: dict[bool, dict[_Connection, None]] = {False: {}, True: {}}
+        self._connections_by_state: dict[bool, dict[_ClientConnection, None]] = {
+            False: {},
+            True: {},
+        }
         """Open connections, oldest first, grouped by whether they have sent a signed request."""
 
     async def listen(self, host: str, port: int) -> asyncio.Server:
@@ -178,7 +181,7 @@ class ModelServer:
     async def _handle_connection(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        connection = _Connection(reader, writer, self._token)
+        connection = _ClientConnection(reader, writer, self._token)
         self._add_connection(connection)
         try:
             while await self._respond(connection):
@@ -193,7 +196,7 @@ class ModelServer:
             self._connections_by_state[connection.is_authenticated].pop(connection, None)
             writer.transport.abort()  # unsent data would otherwise stay in memory
 
-    def _add_connection(self, connection: _Connection) -> None:
+    def _add_connection(self, connection: _ClientConnection) -> None:
         """Register a connection, and close the oldest of the same kind if there are too many."""
         same_kind = self._connections_by_state[connection.is_authenticated]
         same_kind[connection] = None
@@ -203,13 +206,13 @@ class ModelServer:
             del same_kind[oldest]
             oldest.writer.transport.abort()
 
-    def _mark_authenticated(self, connection: _Connection) -> None:
+    def _mark_authenticated(self, connection: _ClientConnection) -> None:
         if not connection.is_authenticated:
             self._connections_by_state[False].pop(connection, None)
             connection.is_authenticated = True
             self._add_connection(connection)
 
-    async def _respond(self, connection: _Connection) -> bool:
+    async def _respond(self, connection: _ClientConnection) -> bool:
         """Respond to one request, and return whether another one can follow."""
         if connection.is_authenticated:
             await asyncio.wait_for(connection.wait_for_data(), IDLE_TIMEOUT_S)
@@ -228,7 +231,7 @@ class ModelServer:
                 kind, body = "application/json", self._greeting_body(connection)
             else:
                 body = await self._respond_to_signed(connection, event, path)
-        except _ErrorResponse as response:
+        except _HttpError as response:
             status, kind, closes = response.status, "application/json", response.closes_connection
             body = json.dumps({"field": response.field, "sentence": response.sentence}).encode()
         accepted = dict(event.headers).get(b"accept-encoding", b"")
@@ -239,51 +242,51 @@ class ModelServer:
         connection.http.start_next_cycle()
         return True
 
-    def _greeting_body(self, connection: _Connection) -> bytes:
+    def _greeting_body(self, connection: _ClientConnection) -> bytes:
         greeting = {"program": PROGRAM_NAME, "version": __version__}
         return json.dumps({**greeting, "nonce": connection.verifier.nonce}).encode()
 
     async def _respond_to_signed(
-        self, connection: _Connection, event: h11.Request, path: str
+        self, connection: _ClientConnection, event: h11.Request, path: str
     ) -> bytes:
         """Check the signature of a request, and return the body of the response."""
         headers = dict(event.headers)
         signature = headers.get(SIGNATURE_HEADER.encode(), b"").decode("ascii", "replace")
-        digest = connection.verifier.verified_digest(signature, path)
+        digest = connection.verifier.verify_and_get_digest(signature, path)
         if event.method != b"POST" or digest is None:
-            raise _ErrorResponse(401, "token", UNAUTHORIZED_ERROR, closes=True)
+            raise _HttpError(401, "token", UNAUTHORIZED_ERROR, closes=True)
         self._mark_authenticated(connection)
         body = await asyncio.wait_for(connection.body(headers, MAX_BODY_BYTES), BODY_TIMEOUT_S)
         if sha256(body).hexdigest() != digest:
-            raise _ErrorResponse(401, "token", UNAUTHORIZED_ERROR, closes=True)
+            raise _HttpError(401, "token", UNAUTHORIZED_ERROR, closes=True)
         try:
             return await self._handle_request(path.removeprefix("/"), body)
         except JobFailedError as failed:
-            raise _ErrorResponse(422, failed.field, failed.sentence) from failed
+            raise _HttpError(422, failed.field, failed.sentence) from failed
         except JobCancelledError as cancelled:
-            raise _ErrorResponse(409, "cancelled", CANCELLED_ERROR) from cancelled
-        except _ErrorResponse:
+            raise _HttpError(409, "cancelled", CANCELLED_ERROR) from cancelled
+        except _HttpError:
             raise
         except Exception as error:  # the details are shown only on the console
             traceback.print_exception(error, file=sys.stderr)
-            raise _ErrorResponse(500, "server", INTERNAL_ERROR) from error
+            raise _HttpError(500, "server", INTERNAL_ERROR) from error
 
     async def _handle_request(self, path: str, body: bytes) -> bytes:
         if not self._metadata:
-            raise _ErrorResponse(503, "server", LOADING_ERROR)
+            raise _HttpError(503, "server", LOADING_ERROR)
         if path == "model":
-            return encode_body(self._metadata)
+            return encode_response_body(self._metadata)
         if path in JOB_REQUESTS:
             return await self._jobs.start(path, _parse_request(body, JOB_REQUESTS[path]))
         if path in IMMEDIATE_REQUESTS:
             return await self._jobs.fetch_now(path, _parse_request(body, IMMEDIATE_REQUESTS[path]))
         if path == "result":
-            request = _parse_request(body, ResultRequest)
+            request = _parse_request(body, JobResultRequest)
             return await self._jobs.result(request["job"], request["wait"])
         if path == "cancel":
-            self._jobs.cancel(_parse_request(body, CancelRequest)["job"])
-            return encode_body({})
-        raise _ErrorResponse(404, "server", UNKNOWN_PATH_ERROR)
+            self._jobs.cancel(_parse_request(body, CancelJobRequest)["job"])
+            return encode_response_body({})
+        raise _HttpError(404, "server", UNKNOWN_PATH_ERROR)
 
 
 def _raise_open_file_limit() -> None:
@@ -304,4 +307,4 @@ def _parse_request(body: bytes, kind: type[msgspec.Struct]) -> Any:
         return msgspec.to_builtins(msgspec.json.decode(body, type=kind))
     except (ValueError, RecursionError) as error:  # invalid JSON, types or UTF-8
         why = str(error).splitlines()[0][:200]
-        raise _ErrorResponse(400, "server", MALFORMED_REQUEST_ERROR.format(why=why)) from error
+        raise _HttpError(400, "server", MALFORMED_REQUEST_ERROR.format(why=why)) from error

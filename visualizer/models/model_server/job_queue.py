@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from visualizer.models.model_protocol.requests import MAX_ID, UNKNOWN_HEAD_ERROR
-from visualizer.models.model_protocol.responses import JobProgress, encode_body
+from visualizer.models.model_protocol.responses import JobProgress, encode_response_body
 from visualizer.models.model_server.rank_processes import JobCancelledError, JobFailedError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ TEXT_PENDING_ERROR = "The server is still processing the text. Try again in a mo
 UNKNOWN_JOB_ERROR = "The job no longer exists. Repeat the request."
 
 
-class _Job:
+class _ModelJob:
     """One job; its number is also the id of the run if the job processes a text."""
 
     def __init__(self, number: int) -> None:
@@ -70,7 +70,7 @@ class JobQueue:
 
     def __init__(self, processes: RankProcesses) -> None:
         self._processes = processes
-        self._jobs: OrderedDict[int, _Job] = OrderedDict()
+        self._jobs: OrderedDict[int, _ModelJob] = OrderedDict()
         self._active_reads = 0
         self._runs_by_request: OrderedDict[int, tuple[int, asyncio.Task[bool]]] = OrderedDict()
         """Run id and task of each text being processed, by the id that the client chose."""
@@ -86,7 +86,7 @@ class JobQueue:
         """
         if self._cancel_abandoned_jobs(asyncio.get_running_loop().time()) >= MAX_JOBS:
             raise JobFailedError("server", SERVER_BUSY_ERROR)
-        job = _Job(secrets.randbelow(MAX_ID))
+        job = _ModelJob(secrets.randbelow(MAX_ID))
         self._jobs[job.number] = job
         job.task = asyncio.create_task(self._run_job(job, kind, request))
         if called := request.get("called"):
@@ -100,7 +100,7 @@ class JobQueue:
                 return await self.result(job.number, 0)
             finally:
                 self._jobs.pop(job.number, None)  # its id was not sent to the client
-        return encode_body({"job": job.number})
+        return encode_response_body({"job": job.number})
 
     def _cancel_abandoned_jobs(self, now: float) -> int:
         """Cancel abandoned jobs, and return the number of other open jobs."""
@@ -112,7 +112,7 @@ class JobQueue:
                 active += each.is_open
         return active
 
-    async def _run_job(self, job: _Job, kind: str, request: Any) -> bool:
+    async def _run_job(self, job: _ModelJob, kind: str, request: Any) -> bool:
         """Run a job, and return whether it succeeded."""
 
         def report_progress(done: int, of: int) -> None:
@@ -161,7 +161,7 @@ class JobQueue:
             job.is_new_part = False
             job.changed.clear()
             return job.part
-        return encode_body(msgspec.to_builtins(JobProgress(*job.progress)))
+        return encode_response_body(msgspec.to_builtins(JobProgress(*job.progress)))
 
     def cancel(self, number: int) -> None:
         """Cancel a job that is queued or running."""
@@ -183,7 +183,9 @@ class JobQueue:
         if self._active_reads >= MAX_READS:
             raise JobFailedError("server", SERVER_BUSY_ERROR)
         owners = self._owners.get(request.get("run"))
-        rank = _find_owner(owners, request["place"]) if owners and request.get("place") else 0
+        rank = (
+            _find_rank_of_head(owners, request["place"]) if owners and request.get("place") else 0
+        )
         self._active_reads += 1
         try:
             number = secrets.randbelow(MAX_ID)
@@ -210,7 +212,7 @@ async def _wait_for_run(run: int, reading: asyncio.Task[bool]) -> int:
     return run
 
 
-def _find_owner(owners: list[dict[str, Any]], place: list[int]) -> int:
+def _find_rank_of_head(owners: list[dict[str, Any]], place: list[int]) -> int:
     """Return the rank of the process that holds the given head."""
     *leading, head = place
     layer = leading[0] if leading else 0

@@ -20,7 +20,7 @@ from visualizer.attention.spec import Device
 from visualizer.errors import InputError, convert_memory_error
 from visualizer.language.wire_format import BYTES_PER_READ, Message, MessageUnpacker
 from visualizer.models.model_protocol.requests import IMMEDIATE_REQUESTS, JOB_REQUESTS
-from visualizer.models.model_protocol.responses import encode_body
+from visualizer.models.model_protocol.responses import encode_response_body
 from visualizer.models.model_ranks import Parallelism
 from visualizer.models.model_server.rank_processes import ADDRESS_VARIABLE, SECRET_VARIABLE
 from visualizer.progress import CancelledError, cancel_when, check_cancelled, report_progress_to
@@ -35,7 +35,7 @@ INTERNAL_ERROR = (
 )
 
 
-class _ServerLink:
+class _ServerConnection:
     def __init__(self) -> None:
         host, _, port = os.environ[ADDRESS_VARIABLE].rpartition(":")
         self._socket = socket.create_connection((host, int(port)))
@@ -50,7 +50,7 @@ class _ServerLink:
     def receive_messages(self) -> Iterator[Message]:
         unpacker = MessageUnpacker()
         while piece := self._socket.recv(BYTES_PER_READ):
-            yield from unpacker.feed(piece)
+            yield from unpacker.unpack_piece(piece)
 
 
 class RankProcess:
@@ -62,13 +62,13 @@ class RankProcess:
         Rank of the process; rank 0 reports the progress and sends the results of jobs.
     """
 
-    def __init__(self, link: _ServerLink, rank: int, *, is_spread: bool) -> None:
+    def __init__(self, link: _ServerConnection, rank: int, *, is_spread: bool) -> None:
         self._link, self._rank, self._is_spread = link, rank, is_spread
         self._jobs: SimpleQueue[Message] = SimpleQueue()
         self._reads: SimpleQueue[Message] = SimpleQueue()
         self._cancelled: set[int] = set()
 
-    def receive(self) -> None:
+    def queue_messages(self) -> None:
         """Queue incoming messages until the server disconnects; then exit the process."""
         try:
             for message in self._link.receive_messages():
@@ -79,16 +79,16 @@ class RankProcess:
         finally:
             os._exit(0)
 
-    def serve(self, model: ServedModel) -> None:
+    def run_jobs(self, model: ServedModel) -> None:
         """Run jobs and respond to immediate requests until the process exits."""
-        Thread(target=self._serve_reads, args=(model,), daemon=True).start()
+        Thread(target=self._answer_immediate_requests, args=(model,), daemon=True).start()
         while True:
             message = self._jobs.get()
             number = message.values["id"]
             self._run_and_reply(message, partial(self._run_job, model, message), self._rank == 0)
             self._cancelled.discard(number)
 
-    def _serve_reads(self, model: ServedModel) -> None:
+    def _answer_immediate_requests(self, model: ServedModel) -> None:
         while True:
             message = self._reads.get()
             request: Any = msgspec.convert(
@@ -114,7 +114,7 @@ class RankProcess:
                 self._send_result("part", number, part)
 
         stopping = cancel_when(lambda: number in self._cancelled)
-        with report_progress_to(report_progress), stopping, model.job():
+        with report_progress_to(report_progress), stopping, model.job_context():
             check_cancelled()  # the job may have been cancelled while it was queued
             if message.kind == "read":
                 return model.read(number, request)
@@ -149,7 +149,7 @@ class RankProcess:
     def _send_result(self, kind: str, number: int, answer: Response | None) -> None:
         values, arrays = answer or ({}, {})
         envelope = {"id": number, "owners": values.get("owners")}
-        body = encode_body(values, arrays) if answer else b""
+        body = encode_response_body(values, arrays) if answer else b""
         self._link.send(Message(kind, envelope, {"body": np.frombuffer(body, np.uint8)}))
 
 
@@ -160,22 +160,22 @@ def main() -> None:
     parser.add_argument("--device", type=Device, default=Device.AUTO)
     parser.add_argument("--parallelism", type=Parallelism, default=Parallelism.NONE)
     options = parser.parse_args()
-    rank, link = int(os.environ.get("RANK", "0")), _ServerLink()
+    rank, link = int(os.environ.get("RANK", "0")), _ServerConnection()
     link.send(Message("hello", {"rank": rank, "secret": os.environ.pop(SECRET_VARIABLE)}))
     is_spread = options.parallelism is not Parallelism.NONE
     process = RankProcess(link, rank, is_spread=is_spread)
-    Thread(target=process.receive, daemon=True).start()
+    Thread(target=process.queue_messages, daemon=True).start()
 
     def report_progress(done: int, of: int) -> None:
         if rank == 0:
             link.send(Message("loading", {"done": done, "of": of}))
 
     try:
-        from visualizer.attention.device import check_available
+        from visualizer.attention.device import check_device_available
         from visualizer.models.model_server.served_model import ServedModel
-        from visualizer.models.text_reading import open_model_folder
+        from visualizer.models.model_text_runs import open_model_folder
 
-        check_available(options.device)
+        check_device_available(options.device)
         source, model = open_model_folder(
             options.folder,
             options.device,
@@ -193,7 +193,7 @@ def main() -> None:
     served = ServedModel(source, model, options.device)
     served.warm_up_model()
     link.send(Message("ready", served.metadata))
-    process.serve(served)
+    process.run_jobs(served)
 
 
 if __name__ == "__main__":

@@ -23,8 +23,8 @@ from msgspec import Struct
 from visualizer.attention.spec import Device
 from visualizer.errors import system_error_reason
 from visualizer.language.wire_format import BYTES_PER_READ, Message, MessageUnpacker
-from visualizer.progress import no_progress
-from visualizer.resources import import_path_with_package
+from visualizer.progress import ignore_progress
+from visualizer.resources import python_path_with_package
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -172,7 +172,7 @@ class RankProcesses:
             "RANK": str(rank),
             "LOCAL_RANK": str(rank),
             "WORLD_SIZE": str(self.count),
-            "PYTHONPATH": import_path_with_package(os.environ.get("PYTHONPATH", "")),
+            "PYTHONPATH": python_path_with_package(os.environ.get("PYTHONPATH", "")),
         }
 
     async def _watch_processes(self, listener: asyncio.Server) -> None:
@@ -181,10 +181,10 @@ class RankProcesses:
         status = next(iter(ended)).result()
         listener.close()
         why = f"signal {-status}" if status < 0 else f"status {status}"
-        self._fail_pending(PROCESS_LOST_ERROR.format(why=why))
+        self._fail_pending_requests(PROCESS_LOST_ERROR.format(why=why))
         await asyncio.wait(waits)
 
-    def _fail_pending(self, sentence: str) -> None:
+    def _fail_pending_requests(self, sentence: str) -> None:
         self.lost = self.lost or sentence
         assert self._started
         if not self._started.done():
@@ -203,7 +203,7 @@ class RankProcesses:
         kind: str,
         request: Any,
         ranks: tuple[int, ...] | None = None,
-        on_progress: Callable[[int, int], object] = no_progress,
+        on_progress: Callable[[int, int], object] = ignore_progress,
         on_part: Callable[[bytes], object] = lambda body: None,
     ) -> JobResult:
         """Send a request to processes, and return their joint result.
@@ -245,7 +245,7 @@ class RankProcesses:
         unpacker, rank = MessageUnpacker(), -1
         try:
             while piece := await reader.read(MAX_HELLO_BYTES if rank < 0 else BYTES_PER_READ * 16):
-                for message in unpacker.feed(piece):
+                for message in unpacker.unpack_piece(piece):
                     if rank < 0:
                         rank = self._register_process(message, writer)
                     else:
@@ -257,7 +257,7 @@ class RankProcesses:
         finally:
             writer.close()
             if rank >= 0 and not self.lost:
-                self._signal_all(kill=False)
+                self._signal_all_processes(kill=False)
 
     def _register_process(self, message: Message, writer: asyncio.StreamWriter) -> int:
         values = message.values if isinstance(message.values, dict) else {}
@@ -275,7 +275,7 @@ class RankProcesses:
         if message.kind == "loading":
             self._on_loading(message.values["done"], message.values["of"])
         elif message.kind == "unable":
-            self._fail_pending(message.values["sentence"])
+            self._fail_pending_requests(message.values["sentence"])
         elif message.kind == "ready":
             self._ready += 1
             self._metadata = dict(message.values) if rank == 0 else self._metadata
@@ -317,14 +317,14 @@ class RankProcesses:
             writer.close()
         for kill in (None, False, True):
             if kill is not None:
-                self._signal_all(kill=kill)
+                self._signal_all_processes(kill=kill)
             with suppress(TimeoutError):
                 for each in self._started_processes:
                     await asyncio.wait_for(each.wait(), STOP_TIMEOUT_S)
                 break
         self._store.cleanup()
 
-    def _signal_all(self, *, kill: bool) -> None:
+    def _signal_all_processes(self, *, kill: bool) -> None:
         """Terminate or kill the processes and their child processes."""
         for each in self._started_processes:
             if each.returncode is None:

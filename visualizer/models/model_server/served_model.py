@@ -16,16 +16,16 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from visualizer.attention.blockwise_captured_run import run_header
+from visualizer.attention.blockwise_captured_run import header_of_long_text_run
 from visualizer.attention.blockwise_tensor import BlockwiseTensor
 from visualizer.attention.captured_attention import SINKS_NAME
 from visualizer.attention.drawn_tiles import PreviewLayout
-from visualizer.attention.model_reading import (
-    AblationAnswer,
-    DeferredAnswer,
-    LogitLensAnswer,
-    LogitPartsAnswer,
-    ModelAnswers,
+from visualizer.attention.model_forward_pass import (
+    AblationResult,
+    AnalysisResults,
+    DeferredResult,
+    LogitAttributionResult,
+    LogitLensResult,
 )
 from visualizer.attention.roles import Role
 from visualizer.errors import InputError
@@ -38,12 +38,12 @@ from visualizer.models.model_protocol.responses import (
     ROWS_PREFIX,
     AblationAnswerFields,
     DeferredAnswerFields,
-    LensAnswerFields,
+    LogitLensAnswerFields,
     LogitPartsAnswerFields,
     ModelMetadata,
     NextTokenResponse,
-    TextTokens,
-    TokenNames,
+    TokenizeResponse,
+    TokenTextsResponse,
 )
 from visualizer.models.model_protocol.run_message import (
     ATTENTION_ARRAY,
@@ -51,31 +51,31 @@ from visualizer.models.model_protocol.run_message import (
     MAX_INLINE_BYTES,
     MAX_WHOLE_BYTES,
     MEASURES_PREFIX,
-    HeadOwner,
+    RankHeads,
     TextRunResponse,
+    create_long_run_message,
+    create_short_run_message,
     inline_weight_names,
-    long_run_message,
-    short_run_message,
 )
-from visualizer.models.model_source import check_changes
-from visualizer.models.text_reading import read_text, replacement_text
+from visualizer.models.model_source import check_edits_and_cuts
+from visualizer.models.model_text_runs import read_text, replacement_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
 
-    from visualizer.attention.model_reading import ModelAnswer
+    from visualizer.attention.model_forward_pass import ModelAnswer
     from visualizer.attention.run import Run
     from visualizer.attention.spec import Device
     from visualizer.models.model_protocol.requests import (
-        BlocksRequest,
-        MeasuresRequest,
+        HeadMeasuresRequest,
+        MatrixBlocksRequest,
         NextTokenRequest,
-        ParametersRequest,
         QuestionRequest,
+        StageParametersRequest,
         StageRequest,
         TextRunRequest,
-        TokensRequest,
+        TokenizeRequest,
     )
     from visualizer.models.model_protocol.responses import QuestionValues
     from visualizer.models.model_source import ModelSource
@@ -123,7 +123,7 @@ class ServedModel:
         self._source, self._model, self._device = source, model, device
         model.long_texts.max_weight_bytes = MAX_WHOLE_BYTES
         self._runs: OrderedDict[int, Run] = OrderedDict()
-        self._owned: dict[int, _RankPart] = {}
+        self._owned: dict[int, _RunPartOfRank] = {}
         self._lock = Lock()
         self._reader: tuple[NextTokenRequest, NextTokenPredictor] | None = None
 
@@ -148,17 +148,17 @@ class ServedModel:
         for text, most_held in ((PROBE_TEXT, 0), (WARM_UP_TEXT, MAX_WHOLE_BYTES)):
             self._model.long_texts.max_weight_bytes = most_held
             # The error is reported when a client sends a text.
-            with suppress(InputError), self.job():
+            with suppress(InputError), self.job_context():
                 self._model.read(text, by_blocks=True)
 
-    def job(self) -> AbstractContextManager[None]:
+    def job_context(self) -> AbstractContextManager[None]:
         """Return the context of a job; a job that fails on one process fails on all of them."""
-        return self._model.ranks.job()
+        return self._model.ranks.job_context()
 
     def read(self, number: int, request: TextRunRequest) -> Response:
         """Process a text, and keep the run under the given id."""
         own, other = self._source, request.source
-        for holds, subject in check_changes(other):
+        for holds, subject in check_edits_and_cuts(other):
             if not holds:
                 raise InputError("edits", f"The request contains an invalid value: {subject}.")
         source = replace(
@@ -176,7 +176,7 @@ class ServedModel:
                 gone, _ = self._runs.popitem(last=False)
                 self._owned.pop(gone, None)
         if not run.trace.is_blockwise:
-            sent, arrays = short_run_message(run)
+            sent, arrays = create_short_run_message(run)
             if arrays[ATTENTION_ARRAY].nbytes > MAX_INLINE_BYTES:
                 layers = arrays.pop(ATTENTION_ARRAY)
                 if layers.ndim > 3 and layers[0].nbytes <= MAX_INLINE_BYTES:
@@ -189,22 +189,22 @@ class ServedModel:
                     name: tuple(run.trace.model_weights[name].shape)
                     for name in inline_weight_names(run)
                 },
-                run.trace.cached_stage(run.trace.attention).limits(),
+                run.trace.cached_stage_tensor(run.trace.attention_stage_name).limits(),
             )
             # The window shows these measures for all heads immediately.
             if Role.WEIGHTS in run.trace:
-                measures = run.trace.head_measures(Role.WEIGHTS, run.compared_texts)
+                measures = run.trace.head_measures(Role.WEIGHTS, run.key_texts)
                 names = type(measures).__struct_fields__
                 arrays |= {f"{MEASURES_PREFIX}{name}": getattr(measures, name) for name in names}
             return msgspec.to_builtins(values), arrays
-        return self._gather_long_text(number, run)
+        return self._gather_long_text_run(number, run)
 
-    def _gather_long_text(self, number: int, run: Run) -> Response:
+    def _gather_long_text_run(self, number: int, run: Run) -> Response:
         """Return the message for a long text's run, with the parts of all processes."""
         reading, ranks, trace = run.reading, self._model.ranks, run.trace
         assert reading is not None
-        header = run_header(run)
-        first = ranks.first_head(header.heads)
+        header = header_of_long_text_run(run)
+        first = ranks.first_local_head(header.heads)
         description = {
             "key": [reading.part, header.queries, header.vectors and header.vectors.d_head],
             "layers": reading.layers,
@@ -220,7 +220,7 @@ class ServedModel:
         layers = tuple(sorted({layer for _, one in matching for layer in one.values["layers"]}))
         heads = max(one.values["first"] + one.values["heads"] for _, one in matching)
         owners = tuple(
-            HeadOwner(
+            RankHeads(
                 rank,
                 tuple(layers.index(layer) for layer in one.values["layers"]),
                 one.values["first"],
@@ -229,7 +229,7 @@ class ServedModel:
             for rank, one in matching
         )
         at = [layers.index(layer) for layer in reading.layers]
-        self._owned[number] = _RankPart(at, first)
+        self._owned[number] = _RunPartOfRank(at, first)
         arrays = {}
         if sinks:
             whole = np.zeros((len(layers), heads), sinks[SINKS_NAME].dtype)
@@ -237,10 +237,13 @@ class ServedModel:
                 _copy_heads(whole, owner.layers, owner.first, one.arrays[SINKS_NAME])
             arrays["sinks"] = whole
         masks = [
-            message.values["masks"] for message in ranks.gather_messages(_mask_message(run, at))
+            message.values["masks"]
+            for message in ranks.gather_messages(_create_mask_message(run, at))
         ]
         by_layer = {place: mask for one in masks for place, mask in one}
-        sent = long_run_message(run, layers, heads, [by_layer[at] for at in range(len(layers))])
+        sent = create_long_run_message(
+            run, layers, heads, [by_layer[at] for at in range(len(layers))]
+        )
         return msgspec.to_builtins(TextRunResponse(sent, number, owners=owners)), arrays
 
     def answer(
@@ -249,14 +252,14 @@ class ServedModel:
         """Answer a question about a processed text."""
         reading = self._find_run(request.run).reading
         assert reading is not None
-        answers = ModelAnswers()  # not shared with other requests
+        answers = AnalysisResults()  # not shared with other requests
         if request.known is not None:
             if len({len(row) for row in request.known.changes}) > 1:
                 raise InputError(
                     "question", "The rows of the known changes have different lengths."
                 )
             changes = np.array(request.known.changes, np.float64)
-            answers.known[request.question] = AblationAnswer("", request.known.layers, changes)
+            answers.known[request.question] = AblationResult("", request.known.layers, changes)
         reading = replace(reading, answers=answers)
 
         def report_part(part: ModelAnswer) -> None:
@@ -270,7 +273,7 @@ class ServedModel:
     def next_token(self, request: NextTokenRequest) -> Response:
         """Process a text and the tokens generated after it, and return the next-token logits."""
         prompt = replace(request, numbers=())
-        self._check_numbers(request.numbers)
+        self._check_token_ids(request.numbers)
         if self._reader is None or self._reader[0] != prompt:
             edits = {(layer, head): factor for layer, head, factor in request.factors}
             # Dropped on all processes, even if only one of them rejects the text.
@@ -281,7 +284,7 @@ class ServedModel:
             )
         reader = self._reader[1]
         reader.check_memory(len(request.numbers))
-        read = reader.read(request.numbers)
+        read = reader.predict(request.numbers)
         if sum(rows.nbytes for rows in read.rows.values()) > MAX_ROW_BYTES:
             raise InputError("text", TOO_MANY_ROWS_ERROR.format(tokens=read.tokens))
         text, is_split_alike = reader.continued_text(request.numbers)
@@ -300,21 +303,23 @@ class ServedModel:
 
     def names(self, numbers: tuple[int, ...]) -> Response:
         """Return the texts of the tokens with the given ids."""
-        self._check_numbers(numbers)
-        return msgspec.to_builtins(TokenNames(tuple(self._model.token_texts(numbers)))), {}
+        self._check_token_ids(numbers)
+        return msgspec.to_builtins(TokenTextsResponse(tuple(self._model.token_texts(numbers)))), {}
 
-    def _check_numbers(self, numbers: tuple[int, ...]) -> None:
+    def _check_token_ids(self, numbers: tuple[int, ...]) -> None:
         if max(numbers, default=0) >= self._model.config_size("vocab_size"):
             raise InputError("tokens", UNKNOWN_TOKEN_ERROR)
 
-    def measures(self, request: MeasuresRequest, progress: Progress) -> Response:
+    def measures(self, request: HeadMeasuresRequest, progress: Progress) -> Response:
         """Compute the head measures of a stage of attention weights."""
         run, ranks = self._find_run(request.run), self._model.ranks
         rows = {row.name: row for row in run.trace.stages}
         if request.stage not in rows or rows[request.stage].dims[-1] != "key":
             raise InputError("stage", UNKNOWN_STAGE_ERROR)
-        measures = run.trace.head_measures(request.stage, run.compared_texts, progress)
-        own = self._owned.get(request.run, _RankPart([*range(run.trace.count("layer"))], 0))
+        measures = run.trace.head_measures(request.stage, run.key_texts, progress)
+        own = self._owned.get(
+            request.run, _RunPartOfRank([*range(run.trace.axis_size("layer"))], 0)
+        )
         arrays = {
             name: np.atleast_2d(getattr(measures, name))
             for name in type(measures).__struct_fields__
@@ -334,11 +339,11 @@ class ServedModel:
 
     # ------------------------------------------------------------------ on one process
 
-    def tokens(self, request: TokensRequest) -> Response:
+    def tokens(self, request: TokenizeRequest) -> Response:
         """Return the tokens of a text, or a replacement if the model cannot process the text."""
         other = replacement_text(self._model, request.text)
-        words = () if other else self._model.inputs(request.text)[1]
-        return msgspec.to_builtins(TextTokens(tuple(words), other)), {}
+        words = () if other else self._model.encode_inputs(request.text)[1]
+        return msgspec.to_builtins(TokenizeResponse(tuple(words), other)), {}
 
     def stage(self, request: StageRequest) -> Response:
         """Return whole stages of a short text, or one matrix of each stage."""
@@ -352,28 +357,34 @@ class ServedModel:
             arrays[name] = trace.read(name, request.place)
         return {}, arrays
 
-    def weights(self, request: ParametersRequest) -> Response:
+    def weights(self, request: StageParametersRequest) -> Response:
         """Return the small model weights that are needed to explain the stages of a run."""
         run = self._find_run(request.run)
         return {}, {name: run.trace.read(name) for name in inline_weight_names(run)}
 
-    def blocks(self, request: BlocksRequest) -> Response:
+    def blocks(self, request: MatrixBlocksRequest) -> Response:
         """Compute blocks of a long text's stage, or the extremes of each block of columns."""
-        tensor, place = self._block_place(request)
+        tensor, place = self._find_block_tensor(request)
         if not (request.rows or any(request.columns) or request.block):
-            first = PreviewLayout.of(tensor.shape)
+            first = PreviewLayout.from_matrix_sizes(tensor.shape)
             few, whole = tuple(first.rows.tolist()), (0, first.sizes[1])
             request = replace(request, rows=few, columns=whole, block=first.blocks[1])
         _check_block_request(tensor, place, request)
         rows, columns = np.array(request.rows, np.int64), range(*request.columns)
         if request.block == 0:
-            return {}, {"cells": tensor.cells(place, rows, slice(columns.start, columns.stop))}
+            return {}, {
+                "cells": tensor.compute_cells(place, rows, slice(columns.start, columns.stop))
+            }
         high, low = tensor.column_extremes(place, rows, columns, request.block)
         return {}, {"high": high} if low is None else {"high": high, "low": low}
 
-    def _block_place(self, request: BlocksRequest) -> tuple[BlockwiseTensor, tuple[int, ...]]:
+    def _find_block_tensor(
+        self, request: MatrixBlocksRequest
+    ) -> tuple[BlockwiseTensor, tuple[int, ...]]:
         run = self._find_run(request.run)
-        tensor = run.trace.cached_stage(request.stage) if request.stage in run.trace else None
+        tensor = (
+            run.trace.cached_stage_tensor(request.stage) if request.stage in run.trace else None
+        )
         if not isinstance(tensor, BlockwiseTensor):
             raise InputError("stage", UNKNOWN_STAGE_ERROR)
         own = self._owned.get(request.run)
@@ -394,7 +405,7 @@ class ServedModel:
         return run
 
 
-class _RankPart(msgspec.Struct, frozen=True):
+class _RunPartOfRank(msgspec.Struct, frozen=True):
     """The part of a run that one process holds: the indices of its layers, and its first head."""
 
     layers: list[int]
@@ -407,16 +418,16 @@ def _copy_heads(whole: np.ndarray, layers: Iterable[int], first: int, part: np.n
         whole[at, first : first + own.shape[1]] = own[row]
 
 
-def _mask_message(run: Run, at: list[int]) -> Message:
+def _create_mask_message(run: Run, at: list[int]) -> Message:
     """Return a message with the mask and the index of each layer in this process."""
-    vectors = run_header(run).vectors
+    vectors = header_of_long_text_run(run).vectors
     assert vectors is not None
     masks = vectors.layer_masks or (vectors.common_mask,) * len(at)
     return Message("masks", {"masks": [*zip(at, map(msgspec.to_builtins, masks), strict=True)]})
 
 
 def _check_block_request(
-    tensor: BlockwiseTensor, place: tuple[int, ...], request: BlocksRequest
+    tensor: BlockwiseTensor, place: tuple[int, ...], request: MatrixBlocksRequest
 ) -> None:
     """Raise an `InputError` if the request is out of range or its response would be too large."""
     *leading, rows, columns = tensor.shape
@@ -439,12 +450,12 @@ def encode_answer(answer: ModelAnswer) -> Response:
         raise answer
     values: QuestionValues
     arrays = {}
-    if isinstance(answer, DeferredAnswer):
+    if isinstance(answer, DeferredResult):
         values = DeferredAnswerFields(answer.sentence)
-    elif isinstance(answer, LogitLensAnswer):
-        values = LensAnswerFields(answer.layers, answer.words)
+    elif isinstance(answer, LogitLensResult):
+        values = LogitLensAnswerFields(answer.layers, answer.words)
         arrays = {"probabilities": answer.probabilities}
-    elif isinstance(answer, LogitPartsAnswer):
+    elif isinstance(answer, LogitAttributionResult):
         parts = answer.parts
         values = LogitPartsAnswerFields(
             answer.token, answer.probability, parts.number, parts.logit, parts.embedding,

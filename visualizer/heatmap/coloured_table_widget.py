@@ -10,15 +10,15 @@ from PySide6.QtCore import QRect, QRectF, QSize, Qt
 from PySide6.QtGui import QAccessible, QColor, QGuiApplication, QKeySequence, QPainter, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from visualizer.format import format_short
-from visualizer.heatmap.cell_pointing_widget import ARROW_STEPS
+from visualizer.format import format_two_decimals
+from visualizer.heatmap.cell_scroll_widget import ARROW_STEPS
 from visualizer.heatmap.cell_table_widget import CellTable
 from visualizer.heatmap.colour_mapping import (
     MAX_COLOUR_INDEX,
     NAN_COLOUR_INDEX,
-    colour_image,
     colour_table,
-    needs_dark_text,
+    create_colour_image,
+    dark_text_mask,
 )
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QPointF
     from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent
 
-    from visualizer.heatmap.labelled_cells import LabelledCells, RowColumnIndex
+    from visualizer.heatmap.coloured_table import ColouredTable, RowColumnIndex
 
 TEXT_CELL_WIDTHS, CELL_WIDTHS = (46, 96), (7, 26)
 """Minimum and maximum width of a cell with text, and of a cell without text."""
@@ -46,17 +46,17 @@ def _cells_between(start: float, end: float, size: float, count: int) -> range:
     return range(max(0, int((start - 1) // size)), min(count, int((end + 1) // size) + 1))
 
 
-class LabelledCellsView(CellTable):
+class ColouredTableView(CellTable):
     """The table; a cell is identified by its row and column."""
 
     def __init__(self, name: str, keys: str) -> None:
         super().__init__(name, keys)
-        self.cells: LabelledCells | None = None
+        self.cells: ColouredTable | None = None
         self._focused = (0, 0)
         self._side = self._top = self._width = self._height = self._gap = 0.0
         """Measured once per table and size, because they determine the position of every cell."""
 
-    def show_cells(self, cells: LabelledCells | None, theme: Theme) -> None:
+    def show_table(self, cells: ColouredTable | None, theme: Theme) -> None:
         """Show a table, or nothing."""
         if cells is self.cells and theme is self._theme:
             return
@@ -73,7 +73,7 @@ class LabelledCellsView(CellTable):
         if cells is not None and cells.words and cells.columns != before:
             bar = self.horizontalScrollBar()  # the end of the text matters most
             bar.setValue(bar.maximum())
-        self._announce_cell()
+        self._emit_cell_description()
         self.viewport().update()
 
     # ------------------------------------------------------------------ geometry
@@ -109,7 +109,7 @@ class LabelledCellsView(CellTable):
         top = self._top + row * self._height - self.verticalScrollBar().value()
         return QRect(round(left), round(top), round(self._width), round(self._height))
 
-    def _box_of(self, cell: RowColumnIndex) -> QRect:
+    def _cell_rect(self, cell: RowColumnIndex) -> QRect:
         return self.rect_of(*cell)
 
     def _describe_cell(self, cell: RowColumnIndex) -> str:
@@ -169,13 +169,13 @@ class LabelledCellsView(CellTable):
         painter.setClipRect(
             QRectF(self._side, self._top, view.width() - self._side, view.height() - self._top)
         )
-        rows, columns = self._cells_in(event.rect(), cells)
+        rows, columns = self._rows_and_columns_in(event.rect(), cells)
         self._paint_cells(painter, cells, rows, columns)
         painter.restore()
         self._paint_titles(painter, cells, columns)
         painter.end()
 
-    def _cells_in(self, part: QRect, cells: LabelledCells) -> tuple[range, range]:
+    def _rows_and_columns_in(self, part: QRect, cells: ColouredTable) -> tuple[range, range]:
         """Return the rows and columns with cells in a part of the viewport."""
         top = part.top() - self._top + self.verticalScrollBar().value()
         left = part.left() - self._side + self.horizontalScrollBar().value()
@@ -185,16 +185,16 @@ class LabelledCellsView(CellTable):
         )
 
     def _paint_cells(
-        self, painter: QPainter, cells: LabelledCells, rows: range, columns: range
+        self, painter: QPainter, cells: ColouredTable, rows: range, columns: range
     ) -> None:
-        numbers = cells.positions()
+        numbers = cells.scale_positions()
         unknown = np.isnan(numbers)
         indices = np.where(
             unknown, NAN_COLOUR_INDEX, np.nan_to_num(numbers) * MAX_COLOUR_INDEX + 0.5
         )
         indices = indices.astype(np.uint8)
         colours = colour_table(cells.map_name, self._theme)
-        light = needs_dark_text(cells.map_name, self._theme)
+        light = dark_text_mask(cells.map_name, self._theme)
         paper = QColor(self._theme.raised)
         lines = font_metrics(10)
         for row in rows:
@@ -221,7 +221,7 @@ class LabelledCellsView(CellTable):
         painter.setPen(QPen(colour, width * self._theme.stroke))
         painter.drawRect(QRectF(self.rect_of(*place)).adjusted(0, 0, -1, -1))
 
-    def _paint_titles(self, painter: QPainter, cells: LabelledCells, columns: range) -> None:
+    def _paint_titles(self, painter: QPainter, cells: ColouredTable, columns: range) -> None:
         lines, view = font_metrics(10), self.viewport().size()
         painter.setClipRect(QRectF(0, self._top, self._side, view.height() - self._top))
         for row in self._titled_rows(cells):
@@ -261,7 +261,7 @@ class LabelledCellsView(CellTable):
         )
         return self._column_left(column) + self._width > last
 
-    def _titled_rows(self, cells: LabelledCells) -> list[int]:
+    def _titled_rows(self, cells: ColouredTable) -> list[int]:
         """Return the rows with titles: the highlighted, the last, and others at equal distances."""
         every = max(1, math.ceil(0.8 * font_metrics(10).height() / self._height))
         fixed = [len(cells.rows) - 1]
@@ -298,7 +298,7 @@ class LabelledCellsView(CellTable):
             super().keyPressEvent(event)
 
 
-class CellColourBar(QWidget):
+class TableColourBar(QWidget):
     """The colours of a table from its lowest to its highest value, and the unit of the values."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.Graphic
@@ -307,18 +307,18 @@ class CellColourBar(QWidget):
         super().__init__()
         self.setAccessibleName(name)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
-        self._cells: LabelledCells | None = None
+        self._cells: ColouredTable | None = None
         self._theme = LIGHT
 
     def sizeHint(self) -> QSize:
         return QSize(round(120 * text_scale()), round(2 * font_metrics(10).height()) + 4)
 
-    def show_cells(self, cells: LabelledCells | None, theme: Theme) -> None:
+    def show_table_scale(self, cells: ColouredTable | None, theme: Theme) -> None:
         """Show the colour scale of a table."""
         self._cells, self._theme = cells, theme
         self.setVisible(cells is not None)
         if cells is not None:
-            ends = f"{format_short(cells.low)} to {format_short(cells.high)}"
+            ends = f"{format_two_decimals(cells.low)} to {format_two_decimals(cells.high)}"
             set_accessible_value(self, f"{cells.unit}, {ends}")
         self.update()
 
@@ -329,13 +329,13 @@ class CellColourBar(QWidget):
         painter, lines = QPainter(self), font_metrics(10)
         painter.setFont(scaled_font(10))
         painter.setPen(QColor(self._theme.quiet))
-        low, high = format_short(cells.low), format_short(cells.high)
+        low, high = format_two_decimals(cells.low), format_two_decimals(cells.high)
         left, right = (lines.horizontalAdvance(end) + 6 for end in (low, high))
         line = lines.height()
         width = min(self.width() - left - right, 160 * text_scale())
         ramp = np.arange(MAX_COLOUR_INDEX + 1, dtype=np.uint8)[None]
         bar = QRectF(left, 0.25 * line, max(1.0, width), 0.5 * line)
-        painter.drawImage(bar, colour_image(ramp, cells.map_name, self._theme))
+        painter.drawImage(bar, create_colour_image(ramp, cells.map_name, self._theme))
         painter.drawText(QRectF(0, 0, left, line), ALIGN_LEFT, low)
         painter.drawText(QRectF(bar.right() + 6, 0, right, line), ALIGN_LEFT, high)
         short = lines.elidedText(cells.unit, Qt.TextElideMode.ElideRight, self.width())

@@ -16,7 +16,10 @@ from visualizer.attention.captured_attention import (
     numbered_labels,
 )
 from visualizer.attention.importers import numpy_files, pt_safetensors_files
-from visualizer.attention.importers.state_dict import contains_module, spec_from_file
+from visualizer.attention.importers.state_dict import (
+    contains_attention_module,
+    spec_from_state_dict,
+)
 from visualizer.attention.importers.tensor_file_listing import (
     MAX_NAMED_ENTRIES,
     MAX_TEXT_CHARACTERS,
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from visualizer.attention.importers.tensor_file_listing import ArrayEntry, FileContents
+    from visualizer.attention.importers.tensor_file_listing import ArrayEntry, TensorFileContents
     from visualizer.attention.spec import AttentionSpec
 
     Texts = dict[str, tuple[str, ...]]
@@ -53,7 +56,7 @@ class CombinableArrays(NamedTuple):
     sizes: tuple[int, int, int, int]
 
 
-def read_captured_attention(name: str, contents: FileContents) -> CapturedAttention:
+def read_captured_attention(name: str, contents: TensorFileContents) -> CapturedAttention:
     """Read the attention weights in a file, without tokens.
 
     Raises
@@ -62,17 +65,17 @@ def read_captured_attention(name: str, contents: FileContents) -> CapturedAttent
         If the file contains no attention weights, arrays of different kinds, or more numbers than
         fit in memory.
     """
-    entries, sizes = _choose_arrays(contents)
+    entries, sizes = _choose_attention_arrays(contents)
     _check_sizes(sizes, sum(entry.bytes for entry in entries))
     dtype = np.float64 if any(entry.is_double for entry in entries) else np.float32
     whole = np.empty(sizes, dtype)  # layer head query key
     flat = whole.reshape(len(entries), -1)
     for row, entry in zip(flat, entries, strict=True):
         row[:] = entry.read().ravel()
-    return CapturedAttention.of(name, whole)
+    return CapturedAttention.from_array(name, whole)
 
 
-def _choose_arrays(contents: FileContents) -> CombinableArrays:
+def _choose_attention_arrays(contents: TensorFileContents) -> CombinableArrays:
     usable = [entry for entry in contents.entries if _can_be_attention(entry.shape)]
     likely = [entry for entry in usable if ATTENTION_NAME_PATTERN.search(entry.name)] or usable
     if not likely:
@@ -92,7 +95,7 @@ def _choose_arrays(contents: FileContents) -> CombinableArrays:
             f"The file contains different kinds of arrays: {named}{more}. Save only one kind."
         )
     (entries,) = families.values()
-    return CombinableArrays(entries, _combine_sizes(entries))
+    return CombinableArrays(entries, _combined_shape(entries))
 
 
 def _can_be_attention(shape: tuple[int, ...]) -> bool:
@@ -104,16 +107,16 @@ def _describe_arrays(entries: list[ArrayEntry]) -> str:
     return count + min(entries, key=lambda entry: natural_order_key(entry.name)).description
 
 
-def _combine_sizes(entries: list[ArrayEntry]) -> tuple[int, int, int, int]:
+def _combined_shape(entries: list[ArrayEntry]) -> tuple[int, int, int, int]:
     """Return the combined shape [layer, head, query, key] of arrays with the same shape."""
     count, shape = len(entries), entries[0].shape
     *first, queries, keys = shape
     if count == 1:
-        outer = first if len(first) < 3 else _without_batch(entries[0], first)
+        outer = first if len(first) < 3 else _without_batch_axis(entries[0], first)
         layers, heads = [1, 1, *outer][-2:]
         return layers, heads, queries, keys
     if len(first) == 2:
-        first = _without_batch(entries[0], first)
+        first = _without_batch_axis(entries[0], first)
     if len(first) > 1:
         raise unreadable_file_error(
             f"Each of the {count} arrays has too many axes: {entries[0].description}. Expected: "
@@ -124,7 +127,7 @@ def _combine_sizes(entries: list[ArrayEntry]) -> tuple[int, int, int, int]:
     return count, first[0] if first else 1, queries, keys
 
 
-def _without_batch(entry: ArrayEntry, first: list[int]) -> list[int]:
+def _without_batch_axis(entry: ArrayEntry, first: list[int]) -> list[int]:
     """Remove a batch axis of size 1, which precedes the heads or the layers."""
     at = 1 if len(first) == 3 and first[1] == 1 else 0
     if first[at] != 1:
@@ -214,11 +217,11 @@ def _read_adjacent_tokens(path: Path) -> Texts:
     for suffix in (".tokens.json", ".tokens.txt", ".json", ".txt"):
         adjacent = path.with_name(path.stem + suffix)
         if adjacent.is_file():
-            return _read_tokens(adjacent)
+            return _read_token_file(adjacent)
     return {}
 
 
-def _read_tokens(path: Path) -> Texts:
+def _read_token_file(path: Path) -> Texts:
     with convert_read_errors(path):
         with open_regular_file(path) as file:
             content = file.read(MAX_TEXT_CHARACTERS + 1)
@@ -229,20 +232,20 @@ def _read_tokens(path: Path) -> Texts:
             return {"tokens": tuple(written.splitlines())}
         held = json.loads(written)
     named = held if isinstance(held, dict) else {"tokens": held}
-    return {str(name): tuple(words) for name, words in named.items() if _is_text(words)}
+    return {str(name): tuple(words) for name, words in named.items() if _is_token_list(words)}
 
 
-def _is_text(words: Any) -> bool:
+def _is_token_list(words: Any) -> bool:
     return isinstance(words, list) and all(isinstance(word, str) for word in words)
 
 
-READERS: dict[str, Callable[[Path], FileContents]] = {
-    ".npy": numpy_files.list_npy,
-    ".npz": numpy_files.list_npz,
-    ".safetensors": pt_safetensors_files.list_safetensors,
-    ".pt": pt_safetensors_files.list_pt,
-    ".pth": pt_safetensors_files.list_pt,
-    ".bin": pt_safetensors_files.list_pt,
+READERS: dict[str, Callable[[Path], TensorFileContents]] = {
+    ".npy": numpy_files.list_npy_arrays,
+    ".npz": numpy_files.list_npz_arrays,
+    ".safetensors": pt_safetensors_files.list_safetensors_arrays,
+    ".pt": pt_safetensors_files.list_pt_arrays,
+    ".pth": pt_safetensors_files.list_pt_arrays,
+    ".bin": pt_safetensors_files.list_pt_arrays,
 }
 
 
@@ -271,12 +274,12 @@ def read_tensor_file(
         With the field ``open`` and a message that states the problem and what to do.
     """
     contents = list_arrays(path)
-    if contains_module(contents):
-        return spec_from_file(contents, base, tokens)
+    if contains_attention_module(contents):
+        return spec_from_state_dict(contents, base, tokens)
     return add_tokens(path, read_captured_attention(path.name, contents), contents.texts)
 
 
-def list_arrays(path: Path) -> FileContents:
+def list_arrays(path: Path) -> TensorFileContents:
     """List the arrays in a tensor file; see `read_tensor_file`."""
     reader = READERS.get(path.suffix.lower())
     if reader is None:

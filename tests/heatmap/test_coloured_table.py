@@ -11,8 +11,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_table
-from visualizer.heatmap.labelled_cells import LabelledCells, max_magnitude
-from visualizer.heatmap.labelled_cells_widget import LabelledCellsView
+from visualizer.heatmap.coloured_table import ColouredTable, max_magnitude
+from visualizer.heatmap.coloured_table_widget import ColouredTableView
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
@@ -23,27 +23,29 @@ if TYPE_CHECKING:
 VALUES = np.array([[0.0, 1.0, np.nan], [0.25, -1.0, 0.5]])
 
 
-def cells_of(**changes: object) -> LabelledCells:
+def cells_of(**changes: object) -> ColouredTable:
     made = {
         "values": VALUES, "rows": ("1", "2"), "columns": ("a", "b", "rest"), "low": -1.0,
         "high": 1.0, "map_name": "viridis", "unit": "nats", "gap_column": 2,
         "describe": lambda row, column: f"cell {row} {column}",
     }  # fmt: skip
-    return LabelledCells(**{**made, **changes})  # type: ignore[arg-type]
+    return ColouredTable(**{**made, **changes})  # type: ignore[arg-type]
 
 
-def view_of(qtbot: QtBot, cells: LabelledCells) -> LabelledCellsView:
-    view = LabelledCellsView("Table", "Keys")
+def view_of(qtbot: QtBot, cells: ColouredTable) -> ColouredTableView:
+    view = ColouredTableView("Table", "Keys")
     qtbot.addWidget(view)
     view.resize(200, 120)
     view.show()
-    view.show_cells(cells, LIGHT)
+    view.show_table(cells, LIGHT)
     return view
 
 
 def test_numbers_have_their_positions_on_the_scale() -> None:
-    np.testing.assert_array_equal(cells_of().positions(), [[0.5, 1, np.nan], [0.625, 0, 0.75]])
-    np.testing.assert_array_equal(cells_of(low=0.0, high=0.5).positions()[1], [0.5, 0, 1])
+    np.testing.assert_array_equal(
+        cells_of().scale_positions(), [[0.5, 1, np.nan], [0.625, 0, 0.75]]
+    )
+    np.testing.assert_array_equal(cells_of(low=0.0, high=0.5).scale_positions()[1], [0.5, 0, 1])
     assert max_magnitude(VALUES) == 1
     assert max_magnitude(np.zeros((1, 1))) == max_magnitude(np.full((1, 1), np.nan)) == 1
 

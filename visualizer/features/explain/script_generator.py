@@ -39,7 +39,7 @@ from visualizer.features.explain.code_lines import (
 )
 from visualizer.features.explain.code_presenter import DIALECT_TITLES, shape_comment
 from visualizer.format import format_size
-from visualizer.session.computation_caption import describe_number_origin
+from visualizer.session.computation_caption import describe_value_origin
 from visualizer.session.view import CodeDialect
 
 if TYPE_CHECKING:
@@ -80,12 +80,12 @@ def assertion_lines(run: Run, dialect: CodeDialect) -> Iterator[str]:
             rows = ", ".join(map(str, asserted_rows(run, stage)))
             yield f"rows_of_{name} = {name}[..., [{rows}], :]"
             name = f"rows_of_{name}"
-        yield _format_check(name, numbers, stage_tolerance(run, dialect, stage))
+        yield _format_assertion(name, numbers, stage_tolerance(run, dialect, stage))
     stage_names = " and ".join(names[stage] for stage in _asserted_stages(run, dialect))
     yield f'print("All numbers agree: {stage_names}.")'
 
 
-def is_non_finite(run: Run, dialect: CodeDialect) -> bool:
+def asserts_non_finite_numbers(run: Run, dialect: CodeDialect) -> bool:
     """Return whether an asserted number is not finite."""
     return not all(
         np.isfinite(read_asserted_rows(run, stage)).all()
@@ -95,7 +95,7 @@ def is_non_finite(run: Run, dialect: CodeDialect) -> bool:
 
 def is_asserted_by_rows(run: Run, stage: str) -> bool:
     """Return whether only a few rows of a stage are asserted because the stage is not stored."""
-    return run.trace.cached_stage(stage).is_blockwise
+    return run.trace.cached_stage_tensor(stage).is_blockwise
 
 
 def asserted_rows(run: Run, stage: str) -> tuple[int, ...]:
@@ -122,7 +122,7 @@ def _value_limits(run: Run, stage: str) -> tuple[float, float]:
     return (float(finite.min()), float(finite.max())) if finite.size else (0.0, 0.0)
 
 
-def tolerance_note(run: Run, dialect: CodeDialect) -> Iterator[str]:
+def tolerance_comments(run: Run, dialect: CodeDialect) -> Iterator[str]:
     """Yield comments on the tolerance and on the cases in which results may exceed it."""
     spec = run.trace.spec
     found = stage_tolerance(run, dialect, run.trace.output_stage_name)
@@ -171,8 +171,10 @@ def stage_tolerance(run: Run, dialect: CodeDialect, stage: str) -> Tolerance:
         units = min(units, MAX_ROUNDING_UNITS)
     if stage == Role.WEIGHTS and not is_sum:
         return Tolerance(units * rounding_unit(spec), NEGLIGIBLE_SIZE)
-    hidden = spec.hidden_width if spec.has_block else 0
-    summed = math.sqrt(max(spec.d_in, spec.width, hidden, run.trace.tokens)) / 4
+    hidden = spec.hidden_width if spec.has_transformer_block else 0
+    summed = (
+        math.sqrt(max(spec.d_in, spec.concatenated_head_width, hidden, run.trace.query_count)) / 4
+    )
     summed = max(summed, sharpness) if is_one_call else summed
     summed *= 1 if run.device == "CPU" else DEVICE_FACTOR
     return Tolerance(
@@ -192,7 +194,7 @@ def _largest_term(run: Run) -> float:
 
 def _norm_magnification(run: Run) -> float:
     """Return the factor by which norms magnify differences between nearly constant vectors."""
-    if not run.trace.spec.has_block:
+    if not run.trace.spec.has_transformer_block:
         return 1.0
     smallest = min(
         float(read_asserted_rows(run, stage).astype(np.float64).var(axis=-1).min())
@@ -218,10 +220,10 @@ def _largest_score(run: Run) -> float:
     return max(-low, high)
 
 
-def _format_check(name: str, numbers: np.ndarray, found: Tolerance) -> str:
+def _format_assertion(name: str, numbers: np.ndarray, found: Tolerance) -> str:
     expected = f"expected_{name}"
     if numbers.size <= MAX_ASSERTED_NUMBERS:
-        return f"{tensor_line(expected, numbers)}\n{_format_assert(name, expected, found)}"
+        return f"{tensor_line(expected, numbers)}\n{_format_assert_close(name, expected, found)}"
     step = _sampling_step(numbers)
     sampled, total = f"{name}.flatten()[::{step}]", f"{name}.double().nan_to_num(0, 0, 0).sum()"
     flat = numbers.reshape(-1)
@@ -231,14 +233,14 @@ def _format_check(name: str, numbers: np.ndarray, found: Tolerance) -> str:
         (
             f"# {numbers.size:,} values: compare one in {step}, and the sum of all finite values.",
             tensor_line(expected, flat[::step]),
-            _format_assert(sampled, expected, found),
+            _format_assert_close(sampled, expected, found),
             f"sum_of_{name} = torch.tensor({float(finite.sum())!r}, dtype=torch.float64)",
-            _format_assert(total, f"sum_of_{name}", of_sum),
+            _format_assert_close(total, f"sum_of_{name}", of_sum),
         )
     )
 
 
-def _format_assert(actual: str, expected: str, found: Tolerance) -> str:
+def _format_assert_close(actual: str, expected: str, found: Tolerance) -> str:
     tolerances = f"rtol={found.relative:.2g}, atol={found.absolute:.2g}"
     return f"torch.testing.assert_close({actual}, {expected}, {tolerances}, equal_nan=True)"
 
@@ -266,7 +268,7 @@ def sinusoids(tokens, d_in):
 '''
 
 
-def write_script(run: Run, dialect: CodeDialect) -> str:
+def generate_script(run: Run, dialect: CodeDialect) -> str:
     """Return a script that recomputes a run with torch only, and asserts its numbers.
 
     Raises
@@ -275,16 +277,18 @@ def write_script(run: Run, dialect: CodeDialect) -> str:
         If the script would be too large.
     """
     if not run.trace.has_module:
-        sentence = f"No script is available because the data was read from “{run.source}”."
+        sentence = (
+            f"No script is available because the data was read from “{run.source_display_name}”."
+        )
         raise InputError("script", f"{sentence} To use the data in a script, export it as NPZ.")
-    if (size := _min_size(run)) > MAX_SCRIPT_BYTES:
+    if (size := _min_script_bytes(run)) > MAX_SCRIPT_BYTES:
         raise _too_large_error(size)
     lines = stage_code_lines(run.trace.spec, dialect)
     parts = (
         _heading_comments(run, dialect),
         _import_lines(run, dialect),
-        _input_vectors(run),
-        *_other_tensors(run),
+        _input_vector_code(run),
+        *_other_tensor_lines(run),
         *_weight_lines(run.trace.spec, DIALECTS[dialect], run),
         "\n".join(f"{line.text}  {shape_comment(run, line)}".rstrip() for line in lines),
         *assertion_lines(run, dialect),
@@ -301,9 +305,9 @@ def _too_large_error(size: int) -> InputError:
     return InputError("script", f"The script is too large: {sizes}. {remedy}")
 
 
-def _min_size(run: Run) -> int:
+def _min_script_bytes(run: Run) -> int:
     """Return a lower bound of the script's size in bytes without reading any numbers."""
-    spec, tokens = run.trace.spec, run.trace.tokens
+    spec, tokens = run.trace.spec, run.trace.query_count
     vectors = tokens if spec.own_input else len({word for text in run.texts for word in text})
     numbers = vectors * spec.d_in
     numbers += tokens * spec.d_in if spec.position is PositionKind.LEARNED else 0
@@ -315,17 +319,17 @@ def _min_size(run: Run) -> int:
 
 def _heading_comments(run: Run, dialect: CodeDialect) -> str:
     comments = (
-        describe_number_origin(run),
+        describe_value_origin(run),
         f"Generated by Attention Visualizer. Style: {DIALECT_TITLES[dialect]}. Requires "
         "only torch.",
-        *tolerance_note(run, dialect),
+        *tolerance_comments(run, dialect),
     )
     return "\n".join(f"# {sentence}" for sentence in comments)
 
 
 def _import_lines(run: Run, dialect: CodeDialect) -> str:
     lines = ["import math"] if run.trace.spec.position is PositionKind.SINUSOIDAL else []
-    lines += ["from math import inf, nan"] if is_non_finite(run, dialect) else []
+    lines += ["from math import inf, nan"] if asserts_non_finite_numbers(run, dialect) else []
     lines += ["", "import torch", "from torch import nn", "from torch.nn import functional as F"]
     lines += ["", "torch.set_grad_enabled(False)", f"dtype = torch.{run.trace.spec.dtype}"]
     return "\n".join(lines).lstrip()
@@ -334,7 +338,7 @@ def _import_lines(run: Run, dialect: CodeDialect) -> str:
 # ----------------------------------------------------------------------------- inputs
 
 
-def _input_vectors(run: Run) -> str:
+def _input_vector_code(run: Run) -> str:
     """Return all input vectors, or only one per distinct token if these are sufficient."""
     first = run.trace.stages[0]  # the input stage
     vectors = run.trace.read(first.name)
@@ -344,7 +348,7 @@ def _input_vectors(run: Run) -> str:
     words = [word for text in run.texts for word in text]
     for word, row in zip(words, rows, strict=True):
         if by_token.setdefault(word, row).tobytes() != row.tobytes():
-            return f"{_token_lists(run)}\n\n{tensor_line('inputs', vectors, dims)}"
+            return f"{_token_list_code(run)}\n\n{tensor_line('inputs', vectors, dims)}"
     known = "".join(
         f"    {word!r}: {format_array_literal(row, 4)},\n" for word, row in by_token.items()
     )
@@ -352,10 +356,10 @@ def _input_vectors(run: Run) -> str:
     if run.trace.axes:
         found = "[[vectors[token] for token in text] for text in texts]"
     made = f"inputs = torch.tensor({found}, dtype=dtype)  # {dims}"
-    return f"vectors = {{\n{known}}}\n{_token_lists(run)}\n{made}"
+    return f"vectors = {{\n{known}}}\n{_token_list_code(run)}\n{made}"
 
 
-def _token_lists(run: Run) -> str:
+def _token_list_code(run: Run) -> str:
     literals = [[repr(word) for word in text] for text in run.texts]
     if not run.trace.axes:
         return f"tokens = {format_list_literal(literals[0])}"
@@ -363,7 +367,7 @@ def _token_lists(run: Run) -> str:
     return f"texts = [\n{rows}]"
 
 
-def _other_tensors(run: Run) -> Iterator[str]:
+def _other_tensor_lines(run: Run) -> Iterator[str]:
     """Yield lines that create the other tensors that the code needs."""
     spec, trace = run.trace.spec, run.trace
     if spec.lengths:
@@ -374,7 +378,9 @@ def _other_tensors(run: Run) -> Iterator[str]:
     if spec.position is PositionKind.SINUSOIDAL:
         yield SINUSOIDS_SOURCE
     if spec.mask is MaskKind.OWN and spec.own_mask:
-        yield boolean_tensor_line("own_mask", spec.own_mask.array(), "query key; 1 where allowed")
+        yield boolean_tensor_line(
+            "own_mask", spec.own_mask.to_array(), "query key; 1 where allowed"
+        )
     if spec.is_dropout_active:
         weights = trace.read(trace.stage(Role.DROPPED).reads[0])
         kept = (trace.read(Role.DROPPED) != 0) | (weights == 0)
@@ -387,25 +393,25 @@ def _other_tensors(run: Run) -> Iterator[str]:
 
 def _weight_lines(spec: AttentionSpec, words: CodeIdentifiers, run: Run) -> Iterator[str]:
     """Yield lines that initialize the layers as in the run: with its seed and order, in float32."""
-    lines = [*_layer_lines(spec, words)] if spec.has_projection else []
+    lines = [*_projection_layer_lines(spec, words)] if spec.has_projection else []
     if spec.output_projection:
-        width = spec.width
+        width = spec.concatenated_head_width
         lines.append(f"{words.layers['out_proj']} = nn.Linear({width}, {width}).to(dtype)")
-    lines += _block_lines(spec, words)
+    lines += _block_layer_lines(spec, words)
     if not lines:
         return
     yield "\n".join((f"torch.manual_seed({spec.seed})", *lines))
     dtype = run.trace.read(Role.INPUT).dtype
     for name, matrix in spec.used_custom_weights:
-        yield _custom_weight_lines(spec, words, name, matrix.array().astype(dtype))
+        yield _custom_weight_lines(spec, words, name, matrix.to_array().astype(dtype))
 
 
-def _layer_lines(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
+def _projection_layer_lines(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
     made = "nn.Linear({}, {}, bias=" + f"{spec.bias}).to(dtype)"
     if spec.projection is Projection.UNIFORM:
         made = "torch.rand({}, {}).to(dtype)"
     names = [words.layers[name] for name in PROJECTION_LAYERS]
-    if not _is_stacked(spec):
+    if not _has_stacked_heads(spec):
         for layer, name in zip(PROJECTION_LAYERS, names, strict=True):
             yield f"{name} = {made.format(*spec.weight_sizes[layer])}"
         return
@@ -417,15 +423,15 @@ def _layer_lines(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
     yield f"        layers.append({layer})"
 
 
-def _block_lines(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
+def _block_layer_lines(spec: AttentionSpec, words: CodeIdentifiers) -> Iterator[str]:
     """Yield lines that create the layers of a block; norms do not use random numbers."""
-    for layer in BLOCK_LAYERS if spec.has_block else ():
+    for layer in BLOCK_LAYERS if spec.has_transformer_block else ():
         sizes = spec.block_parameter_shapes[f"{layer}.weight"]
         made = f"Linear({sizes[1]}, {sizes[0]})" if len(sizes) > 1 else f"LayerNorm({sizes[0]})"
         yield f"{words.layers[layer]} = nn.{made}.to(dtype)"
 
 
-def _is_stacked(spec: AttentionSpec) -> bool:
+def _has_stacked_heads(spec: AttentionSpec) -> bool:
     return spec.arrangement is HeadArrangement.STACKED and spec.heads > 1
 
 
@@ -441,7 +447,7 @@ def _custom_weight_lines(
         )
     layer, own = words.layers[OWN_LAYERS[name]], f"own_{name}"
     is_raw = spec.projection is Projection.UNIFORM and name in PROJECTION_LAYERS
-    if not _is_stacked(spec) or name not in PROJECTION_LAYERS:
+    if not _has_stacked_heads(spec) or name not in PROJECTION_LAYERS:
         put = f"{layer}.copy_({own})" if is_raw else f"{layer}.weight.copy_({own}.T)"
     else:
         each = "layer.copy_(part)" if is_raw else "layer.weight.copy_(part.T)"
@@ -462,7 +468,7 @@ def _custom_bias_lines(
 ) -> str:
     layer, own = words.layers[OWN_BIASES[name]], f"own_{name.removesuffix(BIAS_SUFFIX)}_bias"
     put = f"{layer}.bias.copy_({own})"
-    if _is_stacked(spec) and OWN_BIASES[name] in PROJECTION_LAYERS:
+    if _has_stacked_heads(spec) and OWN_BIASES[name] in PROJECTION_LAYERS:
         put = f"for layer, part in zip({layer}, {own}.chunk({spec.heads})):\n"
         put += "    layer.bias.copy_(part)"
     return f"{tensor_line(own, matrix[0], 'width')}\n{put}"

@@ -32,7 +32,7 @@ from visualizer.attention.spec import (
     Dtype,
     HeadArrangement,
     MaskKind,
-    MaskRoute,
+    MaskPlacement,
     NormalisationKind,
     NumberMatrix,
     PositionKind,
@@ -42,13 +42,13 @@ from visualizer.attention.spec import (
 from visualizer.attention.spec_validation import spec_problems
 from visualizer.errors import InputError
 from visualizer.features.explain.code_lines import stage_code_lines
-from visualizer.features.explain.script import (
+from visualizer.features.explain.script_generator import (
     MAX_ASSERTED_NUMBERS,
     MAX_ROUNDING_UNITS,
     MAX_SCRIPT_BYTES,
+    generate_script,
     rounding_unit,
     stage_tolerance,
-    write_script,
 )
 from visualizer.session.view import CodeDialect
 
@@ -88,20 +88,22 @@ for name, source in json.loads(pathlib.Path(sys.argv[1]).read_text("utf-8")).ite
 pathlib.Path(sys.argv[2]).write_text(json.dumps(said), "utf-8")
 """
 
-OWN = NumberMatrix.of(np.array([[0.1, 0.2, 0.3, 0.4], [1, 2, 3, 4], [-0.5, 0.25, 1 / 3, 2]]))
-FOUR = NumberMatrix.of(np.cos(np.arange(16)).reshape(4, 4))
-BIAS = NumberMatrix.of(np.array([[3, -1 / 3, 0.5, 7]]))
-HALF = BooleanMatrix.of(np.eye(3, dtype=bool)[[0, 1, 1]] | np.eye(3, dtype=bool)[[2, 2, 0]])
-NOTHING = BooleanMatrix.of(np.array([[1, 0, 0], [0, 0, 0], [1, 1, 1]], dtype=bool))
+OWN = NumberMatrix.from_array(
+    np.array([[0.1, 0.2, 0.3, 0.4], [1, 2, 3, 4], [-0.5, 0.25, 1 / 3, 2]])
+)
+FOUR = NumberMatrix.from_array(np.cos(np.arange(16)).reshape(4, 4))
+BIAS = NumberMatrix.from_array(np.array([[3, -1 / 3, 0.5, 7]]))
+HALF = BooleanMatrix.from_array(np.eye(3, dtype=bool)[[0, 1, 1]] | np.eye(3, dtype=bool)[[2, 2, 0]])
+NOTHING = BooleanMatrix.from_array(np.array([[1, 0, 0], [0, 0, 0], [1, 1, 1]], dtype=bool))
 
 # One field after the other, and what random documents seldom have together.
 CHOSEN: tuple[dict[str, Any], ...] = (
     {},
     *({"normalisation": kind, "mask": MaskKind.NONE} for kind in NormalisationKind),
-    *({"normalisation": kind, "route": MaskRoute.AFTER} for kind in NormalisationKind),
+    *({"normalisation": kind, "route": MaskPlacement.AFTER} for kind in NormalisationKind),
     *(
         {"route": route, "mask": mask}
-        for route in MaskRoute
+        for route in MaskPlacement
         for mask in (MaskKind.CAUSAL, MaskKind.WINDOW)
     ),
     *({"position": kind} for kind in PositionKind),
@@ -117,9 +119,9 @@ CHOSEN: tuple[dict[str, Any], ...] = (
 THREE: tuple[dict[str, Any], ...] = (
     {"mask": MaskKind.OWN, "own_mask": HALF},
     {"mask": MaskKind.OWN, "own_mask": NOTHING},
-    {"mask": MaskKind.OWN, "own_mask": NOTHING, "route": MaskRoute.AFTER_RENORMALISED},
+    {"mask": MaskKind.OWN, "own_mask": NOTHING, "route": MaskPlacement.AFTER_RENORMALISED},
     {"dropout": 0.5, "own_kept": HALF},
-    {"own_input": NumberMatrix.of(np.arange(9).reshape(3, 3) / 7)},
+    {"own_input": NumberMatrix.from_array(np.arange(9).reshape(3, 3) / 7)},
     {"d_out": 4, "own_weights": (("W_key", OWN),)},
     {"d_out": 4, "own_weights": (("W_value", OWN), ("W_query", OWN)), "bias": True},
     {"d_out": 2, "own_weights": (("W_key", OWN),), "arrangement": HeadArrangement.STACKED},
@@ -180,7 +182,7 @@ def scripts_of_many_numbers() -> dict[str, str]:
     """Write the scripts of one such run, as they are and with a number or a sum changed."""
     run, sources = run_of_many_numbers(), {}
     for dialect in CodeDialect:
-        source = write_script(run, dialect)
+        source = generate_script(run, dialect)
         sources[f"many {dialect}"] = source
         for at, other in enumerate(with_one_expected_number_changed(source)):
             sources[f"many {dialect} number {at}"] = other
@@ -192,13 +194,13 @@ def scripts_of_many_numbers() -> dict[str, str]:
 
 def scripts_of_large_scores() -> dict[str, str]:
     run = a_run(temperature=1e-4)
-    return {f"large scores {dialect}": write_script(run, dialect) for dialect in CodeDialect}
+    return {f"large scores {dialect}": generate_script(run, dialect) for dialect in CodeDialect}
 
 
 def script_of_odd_words() -> dict[str, str]:
     odd = ("\ud800", "'", '"', "\\", "\n", "猫", "سلام", "\u2028", "🙂", "# not a comment")
     run = Case((odd,), replace(AttentionSpec(device=Device.CPU), d_in=4)).run()
-    return {"odd words": write_script(run, CodeDialect.LECTURE)}
+    return {"odd words": generate_script(run, CodeDialect.LECTURE)}
 
 
 # -------------------------------------------------------------------------- changing one number
@@ -275,7 +277,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     sources = scripts_of_many_numbers() | scripts_of_large_scores() | script_of_odd_words()
     for place, run in enumerate(documents()):
         for dialect in CodeDialect:
-            name, source = f"{place} {dialect}", write_script(run, dialect)
+            name, source = f"{place} {dialect}", generate_script(run, dialect)
             changed = list(with_one_expected_number_changed(source))
             vector = with_one_vector_changed(source, run)
             made[name] = Made(run, dialect, source, changed, vector or "")
@@ -305,7 +307,7 @@ def test_documents_of_every_kind_are_tried(ran: Ran) -> None:
     assert {mechanism_of(spec) for spec in specs} == set(Mechanism)
     kinds = {
         "normalisation": NormalisationKind,
-        "route": MaskRoute,
+        "route": MaskPlacement,
         "mask": MaskKind,
         "position": PositionKind,
         "arrangement": HeadArrangement,
@@ -389,28 +391,28 @@ def test_a_script_that_would_be_too_large_is_refused() -> None:
             (("Your", "journey", "starts", "with", "one", "step"),), replace(wide, d_in=d_in)
         )
         with pytest.raises(InputError, match="Use a shorter text or a smaller") as refused:
-            write_script(run.run(), CodeDialect.BOOK)
+            generate_script(run.run(), CodeDialect.BOOK)
         assert refused.value.field == "script"
-    assert len(write_script(a_run(), CodeDialect.BOOK)) < MAX_SCRIPT_BYTES / 100
+    assert len(generate_script(a_run(), CodeDialect.BOOK)) < MAX_SCRIPT_BYTES / 100
 
 
 def test_a_run_on_a_gpu_is_said_to_be_one() -> None:
     run = a_run()
     other = replace(run, device="CUDA GPU (Some Card)")
-    assert "Some Card" in write_script(other, CodeDialect.BOOK)
-    assert "A GPU sums in a different order" in write_script(other, CodeDialect.BOOK)
-    assert "A GPU" not in write_script(run, CodeDialect.BOOK)
+    assert "Some Card" in generate_script(other, CodeDialect.BOOK)
+    assert "A GPU sums in a different order" in generate_script(other, CodeDialect.BOOK)
+    assert "A GPU" not in generate_script(run, CodeDialect.BOOK)
     here, there = (stage_tolerance(made, CodeDialect.BOOK, "output") for made in (run, other))
     assert there.absolute > here.absolute
 
 
 def test_a_script_says_what_it_is_and_how_closely_it_agrees() -> None:
-    source = write_script(a_run(), CodeDialect.BOOK)
+    source = generate_script(a_run(), CodeDialect.BOOK)
     assert source.startswith("# Multi-head attention · untrained: random weights, seed 123 · ")
     assert "rtol=1e-05" in source
     assert "# Expected values were computed on CPU in float32." in source
     summed = a_run(normalisation=NormalisationKind.SUM, mask=MaskKind.NONE)
-    assert "magnifies rounding" in write_script(summed, CodeDialect.BOOK)
+    assert "magnifies rounding" in generate_script(summed, CodeDialect.BOOK)
 
 
 @pytest.mark.slow
@@ -427,7 +429,7 @@ def test_no_tolerance_hides_a_fourth_digit_unless_it_is_said(case: Case) -> None
     for dialect in CodeDialect:
         found = stage_tolerance(run, dialect, run.trace.output_stage_name)
         most = MAX_ROUNDING_UNITS * rounding_unit(run.trace.spec)
-        said = "fewer exact" in write_script(run, dialect)
+        said = "fewer exact" in generate_script(run, dialect)
         assert (found.relative <= most) is not said
         assert dialect is CodeDialect.SDPA or not said
 
@@ -453,7 +455,7 @@ def test_a_long_text_is_asserted_by_rows(
         return numbers
 
     monkeypatch.setattr(BlockwiseTensor, "read", few)
-    written = write_script(run, dialect)
+    written = generate_script(run, dialect)
     assert max(largest) <= run.trace.spec.heads
     assert "rows_of_" in written
     with torch.random.fork_rng(devices=[]), torch.set_grad_enabled(True):

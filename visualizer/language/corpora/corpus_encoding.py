@@ -46,14 +46,16 @@ def encode_text(text: str, tokenizer: TokenizerKind) -> tuple[Vocabulary, np.nda
         numbers[end : end + len(encoded)] = encoded
         end += len(encoded)
     numbers = numbers[:end]
-    return _sort_vocabulary(list(encoder.known), numbers, tokenizer), numbers
+    return _build_sorted_vocabulary(list(encoder.known), numbers, tokenizer), numbers
 
 
-def _sort_vocabulary(known: list[str], numbers: np.ndarray, tokenizer: TokenizerKind) -> Vocabulary:
+def _build_sorted_vocabulary(
+    known: list[str], numbers: np.ndarray, tokenizer: TokenizerKind
+) -> Vocabulary:
     """Return the vocabulary of the used tokens, and replace their indices with ids in place."""
     is_used = np.bincount(numbers, minlength=len(known)) > 0
     used = [token for token, is_one in zip(known, is_used, strict=True) if is_one]
-    vocabulary = Vocabulary.of(used, tokenizer)
+    vocabulary = Vocabulary.from_tokens(used, tokenizer)
     places = np.zeros(len(known), np.int64)
     places[is_used] = vocabulary.encode(used)
     for start in range(0, len(numbers), CHARACTERS_PER_PIECE):
@@ -87,15 +89,15 @@ class CharacterEncoder:
             self._add_characters(codes[tokens == _UNKNOWN])
             tokens = self._tokens[codes]
         joins = tokens == _JOINING
-        return self._merge_joining(codes, tokens, joins) if joins.any() else tokens
+        return self._tokenize_joining_characters(codes, tokens, joins) if joins.any() else tokens
 
     def _add_characters(self, codes: np.ndarray) -> None:
         for code in np.unique(codes).tolist():
             letter = chr(code) if code != _LINE_END else "\r\n"
             is_alone = code == _LINE_END or _compile_pattern(_SINGLE).fullmatch(letter)
-            self._tokens[code] = _index_of(self.known, letter) if is_alone else _JOINING
+            self._tokens[code] = _index_or_add(self.known, letter) if is_alone else _JOINING
 
-    def _merge_joining(
+    def _tokenize_joining_characters(
         self, codes: np.ndarray, tokens: np.ndarray, joins: np.ndarray
     ) -> np.ndarray:
         """Tokenize joining characters with their neighbours, and merge all tokens in order."""
@@ -110,7 +112,7 @@ class CharacterEncoder:
             lines.tobytes().decode("utf-32-le", "surrogatepass"), TokenizerKind.CHARACTERS
         )
         places = np.fromiter(
-            (_index_of(self.known, token) for token in split), np.int32, len(split)
+            (_index_or_add(self.known, token) for token in split), np.int32, len(split)
         )
         between = places == self.known.get("\n", _UNKNOWN)
         part = np.cumsum(between)[~between]
@@ -134,7 +136,7 @@ class WordEncoder:
         for run in dict.fromkeys(runs):
             if run not in self._runs:
                 split = tokenize(run, TokenizerKind.WORDS)
-                self._runs[run] = [_index_of(self.known, token) for token in split]
+                self._runs[run] = [_index_or_add(self.known, token) for token in split]
         indices = chain.from_iterable(map(self._runs.__getitem__, runs))
         return np.fromiter(indices, np.int32)
 
@@ -148,7 +150,7 @@ def _merge_line_ends(codes: np.ndarray) -> np.ndarray:
     return np.delete(codes, ends + 1)
 
 
-def _index_of(known: dict[str, int], token: str) -> int:
+def _index_or_add(known: dict[str, int], token: str) -> int:
     return known.setdefault(token, len(known))
 
 

@@ -19,15 +19,15 @@ from visualizer.attention.spec import AttentionSpec, Device
 from visualizer.errors import InputError
 from visualizer.language.example_run import EXAMPLE_FOLDER
 from visualizer.language.example_run import EXAMPLE_TEXT as LAB_TEXT
-from visualizer.models import text_reading
+from visualizer.models import model_text_runs
 from visualizer.models.model_source import HeadEdit
+from visualizer.models.model_text_runs import open_model_folder, read_text
 from visualizer.models.opened_model import OpenedModel, open_model
-from visualizer.models.text_reading import open_model_folder, read_text
 from visualizer.models.tokenizer_process import tokenizer_process
 from visualizer.session import worker_jobs
-from visualizer.session.computation_caption import describe_number_origin
+from visualizer.session.computation_caption import describe_value_origin
 from visualizer.session.document import Document
-from visualizer.session.worker_jobs import return_idle_memory, run_document
+from visualizer.session.worker_jobs import release_idle_memory, run_document
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,7 +77,7 @@ def test_ablated_heads_change_only_later_layers_and_predictions(source: ModelSou
     assert off.reading
     assert off.reading.edits == {(0, 1): "off"}
     assert off.notices[0].startswith("Edited: layer 1, head 2: off. The attention weights")
-    assert describe_number_origin(off).endswith(" · layer 1, head 2: off")
+    assert describe_value_origin(off).endswith(" · layer 1, head 2: off")
     for row in off.reading.next_tokens:
         at = next(at for at in range(len(logs)) if opened.token_text(at) == row.token)
         assert row.probability == pytest.approx(float(logs[at]))
@@ -118,7 +118,7 @@ def test_a_model_stays_open_while_it_is_referenced(
         opened.append(path)
         return open_model(path, *more, **named)
 
-    monkeypatch.setattr(text_reading, "open_model", count)
+    monkeypatch.setattr(model_text_runs, "open_model", count)
     source, model = open_model_folder(tiny_model_folder, Device.CPU)
     other, _other_model = open_model_folder(EXAMPLE_FOLDER, Device.CPU)  # opened in another window
     read_text(other, LAB_TEXT, Device.CPU)
@@ -153,7 +153,7 @@ def test_layers_with_different_masks_are_one_run(tmp_path: Path) -> None:
     assert run.reading.layers == (0, 1, 2)
     weights = run.trace.read("weights")  # layer head query key
     for layer in range(3):
-        allowed = run.trace.allowed("weights", (layer,))
+        allowed = run.trace.allowed_mask("weights", (layer,))
         np.testing.assert_array_equal(allowed, (weights[layer] > 0).all(0))
         assert allowed.sum(-1).max() == (2 if layer % 2 == 0 else len(allowed))
 
@@ -207,12 +207,12 @@ def test_heads_of_layers_that_attend_twice_cannot_be_edited(
 def test_only_values_of_its_own_text_are_saved_in_a_document(source: ModelSource) -> None:
     run = read_text(source, EXAMPLE_TEXT, Device.CPU)
     document = Document(text=EXAMPLE_TEXT, spec=AttentionSpec(device=Device.CPU), model=source)
-    whole = document.attach_results(run)
+    whole = document.with_results(run)
     assert whole.captured
     assert whole.captured.query_tokens == run.texts[0]
     assert whole.model == replace(source, layers=(0, 1))
-    later = document.set("text", "")
-    assert later.attach_results(run) == later
+    later = document.with_setting("text", "")
+    assert later.with_results(run) == later
 
 
 def test_idle_memory_is_returned_and_closed_models_are_released_once(
@@ -222,14 +222,14 @@ def test_idle_memory_is_returned_and_closed_models_are_released_once(
     forgotten: list[int] = []
     monkeypatch.setattr(worker_jobs, "trim_freed_memory", lambda: trims.append(1))
     monkeypatch.setattr(tokenizer_process, "release_closed_tokenizers", lambda: forgotten.append(1))
-    monkeypatch.setattr(text_reading, "opened_models", WeakValueDictionary())
+    monkeypatch.setattr(model_text_runs, "opened_models", WeakValueDictionary())
     _source, model = open_model_folder(tiny_model_folder, Device.CPU)
-    return_idle_memory()
+    release_idle_memory()
     assert forgotten == []
     del model
     gc.collect()
     for _ in range(2):
-        return_idle_memory()
+        release_idle_memory()
         assert forgotten == [1]
     assert trims == [1, 1, 1]
 

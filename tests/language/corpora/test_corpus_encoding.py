@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visualizer.language.corpora import encoding
-from visualizer.language.corpora.encoding import encode_text
+from visualizer.language.corpora import corpus_encoding
+from visualizer.language.corpora.corpus_encoding import encode_text
 from visualizer.language.tokenizers import TokenizerKind, Vocabulary, tokenize
 
 # Characters that join their neighbours in all possible ways, and characters that separate them.
@@ -40,10 +40,10 @@ def test_every_text_is_encoded_as_by_tokenize(
     text: str, tokenizer: TokenizerKind, piece: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(encoding, "CHARACTERS_PER_PIECE", piece)
+        patch.setattr(corpus_encoding, "CHARACTERS_PER_PIECE", piece)
         vocabulary, numbers = encode_text(text, tokenizer)
     tokens = tokenize(text, tokenizer)
-    assert vocabulary == Vocabulary.of(tokens, tokenizer)
+    assert vocabulary == Vocabulary.from_tokens(tokens, tokenizer)
     assert vocabulary.ids_to_tokens(numbers) == tokens
     assert numbers.dtype == np.int64
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from visualizer.attention.device import check_available
+from visualizer.attention.device import check_device_available
 from visualizer.errors import InputError
 from visualizer.language.checkpoints import read_checkpoint_weights, read_weights
 from visualizer.language.corpora.corpus import load_corpus
@@ -17,7 +17,7 @@ from visualizer.language.memory_estimate import (
     check_model_memory,
     check_training_memory,
 )
-from visualizer.language.training_run import TrainingRun, new_run_metadata
+from visualizer.language.training_run import TrainingRun, create_run_metadata
 from visualizer.storage.file_lock import FileLock
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from visualizer.language.training_settings import TrainingSettings
 
 
-class OpenRun:
+class OpenedRun:
     """A run that is open for reading and, once its lock is acquired, for training.
 
     Nothing is written to the run's folder while the lock is not held. If the training text is not
@@ -62,22 +62,22 @@ class OpenRun:
         self.folder, self.lock_error, self._sharing = folder, "", sharing
         # The device is not checked for an existing run, which may come from another machine.
         if settings:
-            check_available(settings.device)
+            check_device_available(settings.device)
         corpus = self._load_corpus(settings) if settings else None
         if settings and corpus:
-            folder.create_run(new_run_metadata(settings, corpus))
+            folder.create_run(create_run_metadata(settings, corpus))
         self.metadata = folder.read_metadata()
         # If one of the files is damaged, others can still be read.
-        tokens, file = len(self.metadata.tokens), folder.largest_weights()
+        tokens, file = len(self.metadata.tokens), folder.largest_weights_file()
         check_model_memory(self.metadata.settings, tokens, WEIGHT_COPIES, file)
         self._lock = _acquire_lock(folder) if is_held or settings else None
         try:
-            self._known_versions = folder.versions()
+            self._known_versions = folder.file_versions()
             self.running = (
                 TrainingRun(folder, self.metadata, corpus) if corpus else self._resume_run()
             )
             if self._lock:
-                self._start_writing()
+                self._remove_leftovers_and_orders()
         except BaseException:
             self.close()
             raise
@@ -108,24 +108,24 @@ class OpenRun:
             return
         self._lock = _acquire_lock(self.folder)
         try:
-            if self.folder.versions() != self._known_versions:
+            if self.folder.file_versions() != self._known_versions:
                 sentence = f"The run in {self.folder.path} has changed since it was opened."
                 raise InputError("held", f"{sentence} Reopen it.")
-            self._start_writing(is_ordered)
+            self._remove_leftovers_and_orders(is_ordered)
         except BaseException:
             self.close()
             raise
 
-    def _start_writing(self, is_ordered: bool = False) -> None:
+    def _remove_leftovers_and_orders(self, is_ordered: bool = False) -> None:
         try:
-            self.folder.remove_leftovers()
+            self.folder.remove_leftover_files()
         except OSError as error:
-            raise self.folder.write_error(error) from error
+            raise self.folder.create_write_error(error) from error
         # The orders are removed last: a program that withdraws them too late requests a stop, and
         # removing leftovers afterwards would remove this request.
         self._remove_orders(is_ordered)
         if self.running:
-            self.running.start_writing()
+            self.running.remove_later_results()
 
     def _remove_orders(self, is_ordered: bool) -> None:
         """Remove the orders, including leftover ones."""
@@ -164,10 +164,10 @@ class OpenRun:
         """
         if step is None and self.running:
             return self.running.trainer.model, self.running.step
-        snapshots = self.snapshots()
+        snapshots = self.snapshot_steps()
         if step is None and self.folder.checkpoint_file.exists():
             try:
-                return self._model_of_checkpoint()
+                return self._load_checkpoint_model()
             except InputError:  # the checkpoint is damaged or too large to be read on this machine
                 if not snapshots:
                     raise
@@ -176,11 +176,11 @@ class OpenRun:
             raise InputError("step", f"Step {wanted:,} has no snapshot.")
         if wanted != self._saved_model_step:
             self._saved_model_step = None
-            read_weights(self.folder.snapshot(wanted), self._saved_model)
+            read_weights(self.folder.snapshot_file(wanted), self._saved_model)
             self._saved_model_step = wanted
         return self._saved_model, wanted
 
-    def _model_of_checkpoint(self) -> tuple[LanguageModel, int]:
+    def _load_checkpoint_model(self) -> tuple[LanguageModel, int]:
         """Return the checkpoint's model and its step, for a run that cannot be trained here."""
         step = self.folder.checkpoint_step()
         if step is None or step != self._saved_model_step:
@@ -191,10 +191,10 @@ class OpenRun:
             self._saved_model_step = step
         return self._saved_model, step
 
-    def snapshots(self) -> tuple[int, ...]:
+    def snapshot_steps(self) -> tuple[int, ...]:
         """List the steps with saved weights, up to the current or last step."""
         last = self.running.step if self.running else self.metadata.settings.steps
-        return tuple(step for step in self.folder.snapshots() if step <= last)
+        return tuple(step for step in self.folder.snapshot_steps() if step <= last)
 
     def close(self) -> None:
         """Release the lock."""
@@ -210,4 +210,4 @@ def _acquire_lock(folder: RunFolder) -> FileLock:
         sentence = f"The run in {folder.path} is already open in another window or process."
         raise InputError("held", sentence) from error
     except OSError as error:
-        raise folder.write_error(error) from error
+        raise folder.create_write_error(error) from error

@@ -13,16 +13,16 @@ from visualizer.attention.token_embeddings import (
     BOOK_DIMENSIONS,
     BOOK_VECTORS,
     PADDING_LABEL,
-    compute_sinusoids,
+    compute_sinusoidal_positions,
 )
 from visualizer.explanations.cell_terms import (
     EquationPart,
-    RightHandSide,
+    EquationRightHandSide,
     TermCombination,
-    added_inputs,
+    combine_as_sum,
+    combine_inputs_as_sum,
     constant,
     copied_equation,
-    sum_terms,
 )
 from visualizer.explanations.explainer import Explainer, VectorExplainer
 from visualizer.explanations.phrases import (
@@ -33,7 +33,7 @@ from visualizer.explanations.phrases import (
     vector_column_sentence,
 )
 from visualizer.explanations.step_context import LargestValue, format_vector
-from visualizer.format import format_count, format_number, format_share
+from visualizer.format import format_count, format_number, format_percentage
 
 if TYPE_CHECKING:
     from visualizer.attention.run import Run
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_context import CellContext
     from visualizer.explanations.cell_terms import EquationWriter, ExplainedCell
-    from visualizer.explanations.code_dialects import ExpressionContext
+    from visualizer.explanations.code_dialects import StageCodeContext
     from visualizer.explanations.step_context import StepContext
 
 
@@ -50,40 +50,45 @@ class InputVectorsExplainer(Explainer):
 
     operation = Operation.INPUT_VECTORS
 
-    def terms(self, explained: ExplainedCell) -> TermCombination:
-        return sum_terms((explained.factor(explained.stage.name, *explained.place),))
+    def build_terms(self, explained: ExplainedCell) -> TermCombination:
+        return combine_as_sum(
+            (explained.read_factor(explained.stage.name, *explained.index_in_stage),)
+        )
 
     def explain_cell(self, info: CellContext) -> str:
         is_embedding = info.cell.stage == "embedding"
         return vector_column_sentence(info, "embedding" if is_embedding else "input vector")
 
-    def row_sentence(self, context: StepContext) -> str:
+    def explain_row(self, context: StepContext) -> str:
         size = format_count(context.spec.d_in, "number")
         name = ", its embedding" if context.stage.name == "embedding" else ""
-        return f"{context.query} becomes a vector of {size}{name}: {format_vector(context.row())}"
+        return (
+            f"{context.query_name} becomes a vector of "
+            f"{size}{name}: {format_vector(context.read_row())}"
+        )
 
-    def stage_sentence(self, context: StepContext) -> str:
+    def explain_stage(self, context: StepContext) -> str:
         size = format_count(context.spec.d_in, "number")
         name = ", its embedding" if context.stage.name == "embedding" else ""
         each = f"each of {context.token_count:,} tokens becomes a vector of {size}{name}"
         return f"{each}; {largest_number_phrase(context)}"
 
     def formula(self, info: CellContext) -> str:
-        return _vector_origin(info)
+        return _describe_vector_origin(info)
 
-    def equation(self, writer: EquationWriter) -> RightHandSide:
+    def write_equation(self, writer: EquationWriter) -> EquationRightHandSide:
         return copied_equation(writer, "given")
 
-    def code(self, context: ExpressionContext) -> str:
+    def code_expression(self, context: StageCodeContext) -> str:
         return "inputs"
 
 
-def _vector_origin(info: CellContext) -> str:
+def _describe_vector_origin(info: CellContext) -> str:
     """Describe where the vector of a token comes from."""
-    spec, (dim, at) = info.run.trace.spec, next(iter(info.place.items()))
+    spec, (dim, at) = info.run.trace.spec, next(iter(info.position_by_axis.items()))
     if spec.own_input:
         return f"from {info.run.weights_source}" if info.run.weights_source else "custom value"
-    token = info.run.words(info.leading, dim)[at]
+    token = info.run.axis_tokens(info.leading, dim)[at]
     if token == PADDING_LABEL:
         return "padding: 0"
     if spec.d_in == BOOK_DIMENSIONS and token in BOOK_VECTORS:
@@ -96,25 +101,25 @@ class PositionVectorsExplainer(Explainer):
 
     operation = Operation.POSITION_VECTORS
 
-    def terms(self, explained: ExplainedCell) -> TermCombination:
-        place, column = explained.place
+    def build_terms(self, explained: ExplainedCell) -> TermCombination:
+        place, column = explained.index_in_stage
         if explained.spec.position is PositionKind.LEARNED:
-            return sum_terms((explained.weight("position.weight", place, column),))
-        value = compute_sinusoids(place + 1, explained.spec.d_in)[place, column]
+            return combine_as_sum((explained.read_weight("position.weight", place, column),))
+        value = compute_sinusoidal_positions(place + 1, explained.spec.d_in)[place, column]
         exponent = f"{column - column % 2}/{explained.spec.d_in}"
         function = "cos" if column % 2 else "sin"
-        return sum_terms(
+        return combine_as_sum(
             (constant(float(value), f"{function}({place} / 10000^({exponent})) = {{}}"),)
         )
 
     def explain_cell(self, info: CellContext) -> str:
         return vector_column_sentence(info, "position vector")
 
-    def row_sentence(self, context: StepContext) -> str:
+    def explain_row(self, context: StepContext) -> str:
         place = f"position {context.row_index + 1} ({context.bold_token(context.row_index)})"
-        return f"{place} has the position vector {format_vector(context.row())}"
+        return f"{place} has the position vector {format_vector(context.read_row())}"
 
-    def stage_sentence(self, context: StepContext) -> str:
+    def explain_stage(self, context: StepContext) -> str:
         size = format_count(context.spec.d_in, "number")
         vector = (
             f"learned vector of {size}"
@@ -127,20 +132,20 @@ class PositionVectorsExplainer(Explainer):
     def formula(self, info: CellContext) -> str:
         return "looked up"
 
-    def equation(self, writer: EquationWriter) -> RightHandSide:
+    def write_equation(self, writer: EquationWriter) -> EquationRightHandSide:
         factors, _ = writer.factors[0]
         form = factors[0].form
         if form != "{}":  # sine or cosine, computed from the position
-            return RightHandSide([EquationPart(form.removesuffix(" = {}"))])
+            return EquationRightHandSide([EquationPart(form.removesuffix(" = {}"))])
         return copied_equation(writer, "looked up")
 
-    def code(self, context: ExpressionContext) -> str:
+    def code_expression(self, context: StageCodeContext) -> str:
         embedding = context.identifiers.names["embedding"]
         if context.spec.position is PositionKind.LEARNED:
             return f"position_table.expand_as({embedding})"
         return f"sinusoids(*{embedding}.shape[-2:]).expand_as({embedding})"
 
-    def parameter(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape | None:
+    def weight_shape(self, spec: AttentionSpec, stage: Stage, tokens: int) -> WeightShape | None:
         if spec.position is PositionKind.LEARNED:
             return WeightShape(stage.name, (tokens, spec.d_in))
         return None
@@ -151,10 +156,10 @@ class AddPositionExplainer(VectorExplainer):
 
     operation = Operation.ADD_POSITION
 
-    def terms(self, explained: ExplainedCell) -> TermCombination:
-        return added_inputs(explained)
+    def build_terms(self, explained: ExplainedCell) -> TermCombination:
+        return combine_inputs_as_sum(explained)
 
-    def column_phrase(self, info: CellContext) -> str:
+    def cell_phrase(self, info: CellContext) -> str:
         return "is the sum of the same columns of the embedding and the position vector"
 
     def row_phrase(self, context: StepContext) -> str:
@@ -168,15 +173,15 @@ class AddPositionExplainer(VectorExplainer):
     def formula(self, info: CellContext) -> str:
         return "embedding + position"
 
-    def code(self, context: ExpressionContext) -> str:
-        return " + ".join(context.inputs)
+    def code_expression(self, context: StageCodeContext) -> str:
+        return " + ".join(context.input_variables)
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         one = format_shape(tokens, spec.d_in)
         return (f"{one} + {one} = {one}",)
 
 
-def _origin_phrase(run: Run, verb: str, source: str = "a file") -> str:
+def _number_origin_phrase(run: Run, verb: str, source: str = "a file") -> str:
     """Describe where the numbers of a run come from; the verb is "was" or "were"."""
     if run.reading:
         return f"{verb} computed by the model"
@@ -185,72 +190,84 @@ def _origin_phrase(run: Run, verb: str, source: str = "a file") -> str:
 
 def _unknown_token_name(info: CellContext, dim: str) -> str:
     """Name a position without a known token, such as "query 3"; empty for other positions."""
-    at = info.place[dim]
-    return f"<b>{dim} {at + 1}</b>" if info.word(at, dim) == str(at + 1) else ""
+    at = info.position_by_axis[dim]
+    return f"<b>{dim} {at + 1}</b>" if info.format_token(at, dim) == str(at + 1) else ""
 
 
-class CapturedExplainer(Explainer):
+class CapturedTensorExplainer(Explainer):
     """Weights, scores or vectors read from a file or a model instead of being computed."""
 
     operation = Operation.CAPTURED
 
-    def terms(self, explained: ExplainedCell) -> TermCombination:
-        return sum_terms((explained.factor(explained.stage.name, *explained.place),))
+    def build_terms(self, explained: ExplainedCell) -> TermCombination:
+        return combine_as_sum(
+            (explained.read_factor(explained.stage.name, *explained.index_in_stage),)
+        )
 
     def explain_cell(self, info: CellContext) -> str:
         stage = info.explanation.stage
-        origin = _origin_phrase(info.run, "was", escape(info.run.source))
+        origin = _number_origin_phrase(info.run, "was", escape(info.run.source_display_name))
         if stage.dims[-1] != "key":
-            whose = f"{vector_noun(stage.name)} of {info.token(stage.dims[-2])}{info.head_phrase}"
-            return f"Column {info.column} of the {whose} {origin}: {format_number(info.value)}."
-        kind = stage.noun
+            whose = (
+                f"{vector_noun(stage.name)} of "
+                f"{info.describe_token(stage.dims[-2])}{info.head_phrase}"
+            )
+            return (
+                f"Column {info.column_number} of the {whose} {origin}: {format_number(info.value)}."
+            )
+        kind = stage.number_noun
         source = f" This {kind} {origin}."
-        query, key = (_unknown_token_name(info, dim) or info.token(dim) for dim in ("query", "key"))
+        query, key = (
+            _unknown_token_name(info, dim) or info.describe_token(dim) for dim in ("query", "key")
+        )
         pair = f"{query} and {key}"
         if np.isnan(info.value):
             return f"The {kind} of {pair} is not a number (NaN).{source}"
         if stage.is_weights and 0 <= info.value <= 1:
             if _unknown_token_name(info, "query"):
                 query = query.replace("<b>query", "<b>Query", 1)
-            return f"{query} attends to {key} with weight {format_share(info.value)}.{source}"
+            return f"{query} attends to {key} with weight {format_percentage(info.value)}.{source}"
         return f"The {kind} of {pair} is {format_number(info.value)}.{source}"
 
-    def row_sentence(self, context: StepContext) -> str:
+    def explain_row(self, context: StepContext) -> str:
         if context.stage.dims[-1] != "key":
-            vector = f"the {vector_noun(context.stage.name)} of {context.query}"
-            return f"{vector} {_origin_phrase(context.run, 'was')}: {format_vector(context.row())}"
-        name, kind = context.stage.nouns, context.stage.noun
-        read = f"the {name} of {context.query} {_origin_phrase(context.run, 'were')}"
-        top = LargestValue.of(context.row())
+            vector = f"the {vector_noun(context.stage.name)} of {context.query_name}"
+            return (
+                f"{vector} {_number_origin_phrase(context.run, 'was')}"
+                f": {format_vector(context.read_row())}"
+            )
+        name, kind = context.stage.plural_number_noun, context.stage.number_noun
+        read = f"the {name} of {context.query_name} {_number_origin_phrase(context.run, 'were')}"
+        top = LargestValue.of(context.read_row())
         if top is None:
             return f"{read}; {NON_FINITE_PHRASE}"
-        if top.is_shared:
+        if top.is_tied:
             shared = f"{format_number(top.value)}, appears {top.occurrences:,} times"
             return f"{read}; the largest, {shared}"
         largest = f"the largest {kind}, {format_number(top.value)}"
-        return f"{read}; {largest}, is that of {context.key(top.at)}"
+        return f"{read}; {largest}, is that of {context.key_name(top.at)}"
 
-    def stage_sentence(self, context: StepContext) -> str:
+    def explain_stage(self, context: StepContext) -> str:
         if context.stage.dims[-1] != "key":
             vector = f"each token’s {vector_noun(context.stage.name)}"
-            origin = _origin_phrase(context.run, "was")
+            origin = _number_origin_phrase(context.run, "was")
             return f"{vector} {origin}; {largest_number_phrase(context)}"
-        name, kind = context.stage.nouns, context.stage.noun
-        read = f"all {name} {_origin_phrase(context.run, 'were')}"
-        top = LargestValue.of(context.matrix())
+        name, kind = context.stage.plural_number_noun, context.stage.number_noun
+        read = f"all {name} {_number_origin_phrase(context.run, 'were')}"
+        top = LargestValue.of(context.read_matrix())
         if top is None:
             return f"{read}; {NON_FINITE_PHRASE}"
         largest = f"the largest {kind}, {format_number(top.value)}"
-        if top.is_shared:
+        if top.is_tied:
             return f"{read}; {largest}, appears {top.occurrences:,} times"
-        query, key = divmod(top.at, context.matrix().shape[1])
-        pair = f"{context.token_name(query, 'query')} and {context.key(key)}"
+        query, key = divmod(top.at, context.read_matrix().shape[1])
+        pair = f"{context.token_name(query, 'query')} and {context.key_name(key)}"
         return f"{read}; {largest}, is that of {pair}"
 
     def formula(self, info: CellContext) -> str:
         return f"read from the {'model' if info.run.reading else 'file'}"
 
-    def equation(self, writer: EquationWriter) -> RightHandSide:
+    def write_equation(self, writer: EquationWriter) -> EquationRightHandSide:
         return copied_equation(writer, "unchanged")
 
 
@@ -258,5 +275,5 @@ EXPLAINERS: tuple[Explainer, ...] = (
     InputVectorsExplainer(),
     PositionVectorsExplainer(),
     AddPositionExplainer(),
-    CapturedExplainer(),
+    CapturedTensorExplainer(),
 )

@@ -15,11 +15,11 @@ from visualizer.explanations.cell_terms import (
     DIVISOR_FORM,
     Factor,
     TermCombination,
-    added_inputs,
-    choice_terms,
+    combine_as_choice,
+    combine_as_sum,
+    combine_inputs_as_sum,
     constant,
     masked_equation,
-    sum_terms,
 )
 from visualizer.explanations.explainer import Explainer
 from visualizer.explanations.phrases import (
@@ -34,7 +34,7 @@ from visualizer.explanations.phrases import (
 from visualizer.explanations.step_context import (
     LargestValue,
     all_count_phrase,
-    format_trimmed,
+    format_trimmed_number,
     other_count_phrase,
 )
 from visualizer.format import format_count, format_number
@@ -43,8 +43,12 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_context import CellContext
-    from visualizer.explanations.cell_terms import EquationWriter, ExplainedCell, RightHandSide
-    from visualizer.explanations.code_dialects import ExpressionContext
+    from visualizer.explanations.cell_terms import (
+        EquationRightHandSide,
+        EquationWriter,
+        ExplainedCell,
+    )
+    from visualizer.explanations.code_dialects import StageCodeContext
     from visualizer.explanations.step_context import StepContext
 
 
@@ -53,23 +57,29 @@ class DotProductExplainer(Explainer):
 
     operation = Operation.DOT_PRODUCT
 
-    def terms(self, explained: ExplainedCell) -> TermCombination:
-        head, query, key = explained.place
+    def build_terms(self, explained: ExplainedCell) -> TermCombination:
+        head, query, key = explained.index_in_stage
         queries, keys = explained.stage.reads
-        return sum_terms(
-            (explained.factor(queries, head, query, None), explained.factor(keys, head, key, None))
+        return combine_as_sum(
+            (
+                explained.read_factor(queries, head, query, None),
+                explained.read_factor(keys, head, key, None),
+            )
         )
 
     def explain_cell(self, info: CellContext) -> str:
         score = format_number(info.value)
-        pair = f"the query of {info.token('query')} and the key of {info.token('key')}"
+        pair = (
+            f"the query of {info.describe_token('query')} "
+            f"and the key of {info.describe_token('key')}"
+        )
         return f"The dot product of {pair} is {score}."
 
-    def row_sentence(self, context: StepContext) -> str:
-        scores = context.row()
+    def explain_row(self, context: StepContext) -> str:
+        scores = context.read_row()
         count, top = len(scores), LargestValue.of(scores)
         at = context.row_index
-        token = f"{context.bold_token(at)} (query {context.run.number(at, 'query')})"
+        token = f"{context.bold_token(at)} (query {context.run.token_number(at, 'query')})"
         query = f"the query of {token}"
         if count == 1:
             own = ", its own" if context.run.has_same_keys else ""
@@ -81,12 +91,12 @@ class DotProductExplainer(Explainer):
         if top.is_constant:
             return f"{meets}: {all_count_phrase(count, 'score')} are {format_number(top.value)}"
         key = f"{context.bold_token(top.at, 'key')} (key {top.at + 1})"
-        alike = f" and {other_count_phrase(top.occurrences - 1)}" if top.is_shared else ""
+        alike = f" and {other_count_phrase(top.occurrences - 1)}" if top.is_tied else ""
         score = format_number(top.value)
         return f"{meets}: the largest score, {score}, is for {key}{alike}"
 
-    def stage_sentence(self, context: StepContext) -> str:
-        top = LargestValue.of(context.matrix())
+    def explain_stage(self, context: StepContext) -> str:
+        top = LargestValue.of(context.read_matrix())
         meet = "each query is multiplied by each key"
         if top is None:
             return f"{meet}; not every score is finite"
@@ -94,22 +104,24 @@ class DotProductExplainer(Explainer):
         if top.is_constant:
             return f"{meet}; all {top.count:,} scores are {score}"
         largest = f"{meet}; the largest of {top.count:,} scores, {score},"
-        if top.is_shared:
+        if top.is_tied:
             return f"{largest} appears {top.occurrences:,} times"
-        query, key = divmod(top.at, context.matrix().shape[1])
-        return f"{largest} is that of {context.token_name(query, 'query')} and {context.key(key)}"
+        query, key = divmod(top.at, context.read_matrix().shape[1])
+        return (
+            f"{largest} is that of {context.token_name(query, 'query')} and {context.key_name(key)}"
+        )
 
     def formula(self, info: CellContext) -> str:
         return "Σ query × key"
 
-    def code(self, context: ExpressionContext) -> str:
-        return f"{context.inputs[0]} @ {context.inputs[1]}.transpose(-2, -1)"
+    def code_expression(self, context: StageCodeContext) -> str:
+        return f"{context.input_variables[0]} @ {context.input_variables[1]}.transpose(-2, -1)"
 
     def shape_equations(self, spec: AttentionSpec, stage: Stage, tokens: int) -> tuple[str, ...]:
         return (matrix_product_shapes(tokens, spec.d_head, tokens) + each_head_phrase(spec),)
 
-    def multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
-        return tokens * tokens * spec.width
+    def count_multiply_adds(self, spec: AttentionSpec, stage: Stage, tokens: int) -> int:
+        return tokens * tokens * spec.concatenated_head_width
 
 
 class ScaleScoresExplainer(Explainer):
@@ -117,39 +129,41 @@ class ScaleScoresExplainer(Explainer):
 
     operation = Operation.SCALE_SCORES
 
-    def terms(self, explained: ExplainedCell) -> TermCombination:
+    def build_terms(self, explained: ExplainedCell) -> TermCombination:
         divisor = explained.spec.divisor
         inverse = np.array([1 / divisor])
         constant = Factor("", (), np.array([divisor]), inverse, DIVISOR_FORM)
-        return sum_terms((explained.factor(explained.stage.reads[0], *explained.place), constant))
+        return combine_as_sum(
+            (explained.read_factor(explained.stage.reads[0], *explained.index_in_stage), constant)
+        )
 
     def explain_cell(self, info: CellContext) -> str:
-        divisor = format_trimmed(info.run.trace.spec.divisor)
-        pair = f"{info.token('query')} and {info.token('key')}"
+        divisor = format_trimmed_number(info.run.trace.spec.divisor)
+        pair = f"{info.describe_token('query')} and {info.describe_token('key')}"
         score = format_number(float(info.explanation.groups[0].factors[0].read[0]))
         return f"The score of {pair}, {score}, divided by {divisor} is {format_number(info.value)}."
 
-    def row_sentence(self, context: StepContext) -> str:
-        scores, scaled = context.row(context.first_input), context.row()
+    def explain_row(self, context: StepContext) -> str:
+        scores, scaled = context.read_row(context.first_input), context.read_row()
         one = len(scores) == 1
-        divided = f"the score{' of' if one else 's of'} {context.query}"
+        divided = f"the score{' of' if one else 's of'} {context.query_name}"
         divided += f" {'is' if one else 'are'} divided by {divisor_phrase(context)}"
         top = LargestValue.of(scaled)
         if top is None:
             return f"{divided}, but not every result is a finite number"
         if context.spec.divisor == 1:
-            score = f"the {'' if one else 'largest '}score of {context.query}"
+            score = f"the {'' if one else 'largest '}score of {context.query_name}"
             divided, which = f"dividing by {divisor_phrase(context)} changes nothing", score
         else:
             which = "it" if one else "the largest"
         return f"{divided}: {which} {change_phrase(scores[top.at], top.value)}"
 
-    def stage_sentence(self, context: StepContext) -> str:
+    def explain_stage(self, context: StepContext) -> str:
         divided = f"every score is divided by {divisor_phrase(context)}"
-        top = LargestValue.of(context.matrix())
+        top = LargestValue.of(context.read_matrix())
         if top is None:
             return f"{divided}; {NON_FINITE_PHRASE}"
-        score = float(context.matrix(context.first_input).flat[top.at])
+        score = float(context.read_matrix(context.first_input).flat[top.at])
         if context.spec.divisor == 1:
             divided = f"dividing by {divisor_phrase(context)} changes no score"
         return f"{divided}; the largest {change_phrase(score, top.value)}"
@@ -157,14 +171,16 @@ class ScaleScoresExplainer(Explainer):
     def formula(self, info: CellContext) -> str:
         spec = info.run.trace.spec
         if spec.scale is ScaleKind.NONE:
-            return f"score ÷ {format_trimmed(spec.divisor) if info.run.source else 'temperature'}"
+            is_from_source = bool(info.run.source_display_name)
+            divisor = format_trimmed_number(spec.divisor) if is_from_source else "temperature"
+            return f"score ÷ {divisor}"
         return "score ÷ √d" if spec.temperature == 1 else "score ÷ (√d × temperature)"
 
-    def code(self, context: ExpressionContext) -> str:
-        return f"{context.inputs[0]} / {context.divisor}"
+    def code_expression(self, context: StageCodeContext) -> str:
+        return f"{context.input_variables[0]} / {context.divisor_expression}"
 
 
-class _ScoreStepExplainer(Explainer):
+class _ElementwiseScoreExplainer(Explainer):
     """Base class for steps that change each score individually."""
 
     @abstractmethod
@@ -175,8 +191,8 @@ class _ScoreStepExplainer(Explainer):
     def stage_phrase(self, context: StepContext) -> str:
         """Describe the computation of a whole stage, without its numbers."""
 
-    def row_sentence(self, context: StepContext) -> str:
-        before, after = context.row(context.first_input), context.row()
+    def explain_row(self, context: StepContext) -> str:
+        before, after = context.read_row(context.first_input), context.read_row()
         is_single, top = len(after) == 1, LargestValue.of(after)
         made = self.row_phrase(context, is_single=is_single)
         if top is None:
@@ -184,15 +200,15 @@ class _ScoreStepExplainer(Explainer):
         subject = "the score" if is_single else "the largest"
         return f"{made}: {subject} {change_phrase(before[top.at], top.value)}"
 
-    def stage_sentence(self, context: StepContext) -> str:
-        top, made = LargestValue.of(context.matrix()), self.stage_phrase(context)
+    def explain_stage(self, context: StepContext) -> str:
+        top, made = LargestValue.of(context.read_matrix()), self.stage_phrase(context)
         if top is None:
             return f"{made}; {NON_FINITE_PHRASE}"
-        before = float(context.matrix(context.first_input).flat[top.at])
+        before = float(context.read_matrix(context.first_input).flat[top.at])
         return f"{made}; the largest {change_phrase(before, top.value)}"
 
 
-class CapScoresExplainer(_ScoreStepExplainer):
+class CapScoresExplainer(_ElementwiseScoreExplainer):
     """Soft-capped scores: limit·tanh(score/limit), as in Gemma 2.
 
     Source: Gemma Team 2024, "Gemma 2: Improving Open Language Models at a Practical Size".
@@ -200,38 +216,40 @@ class CapScoresExplainer(_ScoreStepExplainer):
 
     operation = Operation.CAP_SCORES
 
-    def terms(self, explained: ExplainedCell) -> TermCombination:
-        limit = explained.stage.layer_step(ScoreCap).limit
-        score = explained.factor(explained.stage.reads[0], *explained.place)
+    def build_terms(self, explained: ExplainedCell) -> TermCombination:
+        limit = explained.stage.step_of_type(ScoreCap).limit
+        score = explained.read_factor(explained.stage.reads[0], *explained.index_in_stage)
         bent = replace(
-            score, used=np.tanh(score.read / limit), form=f"tanh({{}} ÷ {format_trimmed(limit)})"
+            score,
+            used=np.tanh(score.read / limit),
+            form=f"tanh({{}} ÷ {format_trimmed_number(limit)})",
         )
-        return sum_terms((bent, constant(limit, format_trimmed(limit))))
+        return combine_as_sum((bent, constant(limit, format_trimmed_number(limit))))
 
     def explain_cell(self, info: CellContext) -> str:
         before = format_number(float(info.explanation.groups[0].factors[0].read[0]))
-        limit = format_trimmed(info.explanation.stage.layer_step(ScoreCap).limit)
-        pair = f"{info.token('query')} and {info.token('key')}"
+        limit = format_trimmed_number(info.explanation.stage.step_of_type(ScoreCap).limit)
+        pair = f"{info.describe_token('query')} and {info.describe_token('key')}"
         within = f"capped at ±{limit}, is {format_number(info.value)}"
         return f"The score of {pair}, {before}, {within}."
 
     def row_phrase(self, context: StepContext, *, is_single: bool) -> str:
         scores = "the score" if is_single else "the scores"
         capped = f"{'is' if is_single else 'are'} capped at {self._cap_range(context)}"
-        return f"{scores} of {context.query} {capped}"
+        return f"{scores} of {context.query_name} {capped}"
 
     def stage_phrase(self, context: StepContext) -> str:
         return f"every score is capped at {self._cap_range(context)}"
 
     def _cap_range(self, context: StepContext) -> str:
-        return f"±{format_trimmed(context.stage.layer_step(ScoreCap).limit)}"
+        return f"±{format_trimmed_number(context.stage.step_of_type(ScoreCap).limit)}"
 
     def formula(self, info: CellContext) -> str:
-        limit = format_trimmed(info.explanation.stage.layer_step(ScoreCap).limit)
+        limit = format_trimmed_number(info.explanation.stage.step_of_type(ScoreCap).limit)
         return f"tanh(score ÷ {limit}) × {limit}"
 
 
-class LinearBiasExplainer(Explainer):
+class AlibiExplainer(Explainer):
     """Linear biases (ALiBi): minus the distance between query and key times the head's slope.
 
     Source: Press et al. 2022, "Train Short, Test Long", §3.
@@ -239,38 +257,41 @@ class LinearBiasExplainer(Explainer):
 
     operation = Operation.LINEAR_BIAS
 
-    def terms(self, explained: ExplainedCell) -> TermCombination:
-        head, query, key = explained.place
+    def build_terms(self, explained: ExplainedCell) -> TermCombination:
+        head, query, key = explained.index_in_stage
         slope, distance = explained.spec.alibi_slopes[head], abs(query - key)
-        return sum_terms((
-            constant(-slope, f"−{format_trimmed(slope)}"), constant(distance, f"{distance:,}")
-        ))  # fmt: skip
+        shown_slope = f"−{format_trimmed_number(slope)}"
+        return combine_as_sum((constant(-slope, shown_slope), constant(distance, f"{distance:,}")))
 
     def explain_cell(self, info: CellContext) -> str:
-        slope = format_trimmed(info.run.trace.spec.alibi_slopes[info.place["head"]])
-        distance = format_count(abs(info.place["query"] - info.place["key"]), "position")
-        pair = f"{info.token('query')} and {info.token('key')}"
+        slope = format_trimmed_number(
+            info.run.trace.spec.alibi_slopes[info.position_by_axis["head"]]
+        )
+        distance = format_count(
+            abs(info.position_by_axis["query"] - info.position_by_axis["key"]), "position"
+        )
+        pair = f"{info.describe_token('query')} and {info.describe_token('key')}"
         bias = f"minus the slope, {slope}, times the distance, {distance}"
         return f"The bias of {pair}{info.head_phrase} is {bias}: {format_number(info.value)}."
 
-    def row_sentence(self, context: StepContext) -> str:
-        return f"{context.query} has a bias for each key: {self._bias_rule(context)}"
+    def explain_row(self, context: StepContext) -> str:
+        return f"{context.query_name} has a bias for each key: {self._bias_rule_phrase(context)}"
 
-    def stage_sentence(self, context: StepContext) -> str:
-        lowest = format_number(float(context.matrix().min()))
-        return f"each score has a bias: {self._bias_rule(context)}; the lowest is {lowest}"
+    def explain_stage(self, context: StepContext) -> str:
+        lowest = format_number(float(context.read_matrix().min()))
+        return f"each score has a bias: {self._bias_rule_phrase(context)}; the lowest is {lowest}"
 
-    def _bias_rule(self, context: StepContext) -> str:
-        slope = format_trimmed(context.spec.alibi_slopes[context.head])
+    def _bias_rule_phrase(self, context: StepContext) -> str:
+        slope = format_trimmed_number(context.spec.alibi_slopes[context.head])
         return f"minus the distance in positions times the slope of this head, {slope}"
 
     def formula(self, info: CellContext) -> str:
         return "−slope × distance"
 
-    def code(self, context: ExpressionContext) -> str:
+    def code_expression(self, context: StageCodeContext) -> str:
         return "-slopes * (positions[:, None] - positions).abs()"
 
-    def helpers(self, context: ExpressionContext) -> dict[str, str]:
+    def helper_definitions(self, context: StageCodeContext) -> dict[str, str]:
         slopes = ", ".join(map(repr, context.spec.alibi_slopes))
         made = f"torch.tensor([{slopes}], dtype={context.x}.dtype)[:, None, None]"
         return {
@@ -279,7 +300,7 @@ class LinearBiasExplainer(Explainer):
         }
 
 
-class AddScoreBiasExplainer(_ScoreStepExplainer):
+class AddScoreBiasExplainer(_ElementwiseScoreExplainer):
     """Biases added to the scores: linear biases (ALiBi), or biases from a model such as T5.
 
     Source: Raffel et al. 2020, "Exploring the Limits of Transfer Learning", §2.1.
@@ -287,20 +308,23 @@ class AddScoreBiasExplainer(_ScoreStepExplainer):
 
     operation = Operation.ADD_SCORE_BIAS
 
-    def terms(self, explained: ExplainedCell) -> TermCombination:
-        return added_inputs(explained)
+    def build_terms(self, explained: ExplainedCell) -> TermCombination:
+        return combine_inputs_as_sum(explained)
 
     def explain_cell(self, info: CellContext) -> str:
         score, bias = (
             format_number(float(group.factors[0].read[0])) for group in info.explanation.groups
         )
-        pair, total = f"{info.token('query')} and {info.token('key')}", format_number(info.value)
+        pair, total = (
+            f"{info.describe_token('query')} and {info.describe_token('key')}",
+            format_number(info.value),
+        )
         return f"The score of {pair}, {score}, and its bias, {bias}, add up to {total}."
 
     def row_phrase(self, context: StepContext, *, is_single: bool) -> str:
         if is_single:
-            return f"its bias is added to the score of {context.query}"
-        return f"biases are added to the scores of {context.query}"
+            return f"its bias is added to the score of {context.query_name}"
+        return f"biases are added to the scores of {context.query_name}"
 
     def stage_phrase(self, context: StepContext) -> str:
         return "a bias is added to every score"
@@ -308,8 +332,8 @@ class AddScoreBiasExplainer(_ScoreStepExplainer):
     def formula(self, info: CellContext) -> str:
         return "score + bias"
 
-    def code(self, context: ExpressionContext) -> str:
-        return " + ".join(context.inputs)
+    def code_expression(self, context: StageCodeContext) -> str:
+        return " + ".join(context.input_variables)
 
 
 class MaskBeforeSoftmaxExplainer(Explainer):
@@ -317,20 +341,23 @@ class MaskBeforeSoftmaxExplainer(Explainer):
 
     operation = Operation.MASK_BEFORE_SOFTMAX
 
-    def terms(self, explained: ExplainedCell) -> TermCombination:
-        return choice_terms(explained, -np.inf, "−∞")
+    def build_terms(self, explained: ExplainedCell) -> TermCombination:
+        return combine_as_choice(explained, -np.inf, "−∞")
 
     def explain_cell(self, info: CellContext) -> str:
         if info.is_forbidden:
-            pair = f"{info.token('query')} may not attend to {info.token('key')}"
+            pair = f"{info.describe_token('query')} may not attend to {info.describe_token('key')}"
             return f"{pair}: their score becomes −∞, so their weight will be 0."
-        return f"{info.token('query')} may attend to {info.token('key')}: the score is unchanged."
+        return (
+            f"{info.describe_token('query')} may attend to "
+            f"{info.describe_token('key')}: the score is unchanged."
+        )
 
-    def row_sentence(self, context: StepContext) -> str:
+    def explain_row(self, context: StepContext) -> str:
         may, rest = allowed_keys_phrases(context)
         is_one = not rest.endswith("s")
         if not rest:
-            is_single = len(context.allowed_row()) == 1
+            is_single = len(context.allowed_keys()) == 1
             return f"{may}: {'its score' if is_single else 'every score'} is unchanged"
         becomes = "becomes −∞" if is_one else "become −∞"
         if context.masking.mask is MaskKind.NONE and rest.startswith("the other"):
@@ -339,25 +366,28 @@ class MaskBeforeSoftmaxExplainer(Explainer):
             return f"{may}: {rest} {is_padding} {becomes}"
         return f"{may}: {rest.format('score')} {becomes}"
 
-    def stage_sentence(self, context: StepContext) -> str:
+    def explain_stage(self, context: StepContext) -> str:
         return masked_cells_phrase(context, "score", "becomes −∞", "become −∞")
 
     def formula(self, info: CellContext) -> str:
         return "the score if allowed, otherwise −∞"
 
-    def equation(self, writer: EquationWriter) -> RightHandSide:
+    def write_equation(self, writer: EquationWriter) -> EquationRightHandSide:
         return masked_equation(writer)
 
-    def code(self, context: ExpressionContext) -> str:
+    def code_expression(self, context: StageCodeContext) -> str:
         infinity = context.identifiers.infinity
-        return f"{context.inputs[0]}.masked_fill({context.forbidden()}, {infinity})"
+        return (
+            f"{context.input_variables[0]}"
+            f".masked_fill({context.forbidden_expression()}, {infinity})"
+        )
 
 
 EXPLAINERS: tuple[Explainer, ...] = (
     DotProductExplainer(),
     ScaleScoresExplainer(),
     CapScoresExplainer(),
-    LinearBiasExplainer(),
+    AlibiExplainer(),
     AddScoreBiasExplainer(),
     MaskBeforeSoftmaxExplainer(),
 )

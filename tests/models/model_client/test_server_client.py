@@ -18,16 +18,16 @@ import pytest
 
 from tests.support.free_port import free_port
 from visualizer.errors import InputError
-from visualizer.models.model_client import connection
-from visualizer.models.model_client.connection import ModelConnection
-from visualizer.models.model_protocol.responses import DEFLATE_CODING, deflate, encode_body
+from visualizer.models.model_client import server_client
+from visualizer.models.model_client.server_client import ModelServerClient
+from visualizer.models.model_protocol.responses import DEFLATE_CODING, deflate, encode_response_body
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PATIENCE_S = 10.0
 GREETING = json.dumps({"program": "attention-visualizer", "nonce": "a"}).encode()
-FACTS = encode_body({"name": "tiny"})
+FACTS = encode_response_body({"name": "tiny"})
 
 
 class Scripted(ThreadingHTTPServer):
@@ -90,9 +90,9 @@ def test_a_request_with_a_truncated_response_is_sent_again() -> None:
     whole = (FACTS, len(FACTS))
     greeting = (GREETING, len(GREETING))
     with scripted(greeting, whole, short, greeting, whole) as server:
-        connection = ModelConnection("127.0.0.1", server.server_port, "token")
+        connection = ModelServerClient("127.0.0.1", server.server_port, "token")
         for _ in range(2):
-            assert connection.ask("/model", {})[0] == {"name": "tiny"}
+            assert connection.fetch_response("/model", {})[0] == {"name": "tiny"}
         assert server.script == []
 
 
@@ -113,13 +113,13 @@ def test_a_request_uses_the_first_connection_that_is_ready(
                 assert late.wait(PATIENCE_S)
             super().__init__(*where, **more)
 
-    monkeypatch.setattr(connection, "HTTPConnection", Made)
+    monkeypatch.setattr(server_client, "HTTPConnection", Made)
     greeting = (GREETING, len(GREETING))
     with scripted(greeting, (FACTS, len(FACTS)), greeting) as server:
-        asks = ModelConnection("127.0.0.1", server.server_port, "token")
+        asks = ModelServerClient("127.0.0.1", server.server_port, "token")
         asks.open_connections(1)
         assert ahead.wait(PATIENCE_S)
-        assert asks.ask("/model", {})[0] == {"name": "tiny"}
+        assert asks.fetch_response("/model", {})[0] == {"name": "tiny"}
         assert len(server.script) == 1, "the other connection is still being opened"
         late.set()
 
@@ -139,24 +139,24 @@ def test_a_failed_request_does_not_wait_for_a_pending_connection(
                 has_ended.set()
             super().__init__(*where, **more)
 
-    monkeypatch.setattr(connection, "HTTPConnection", Made)
-    asks = ModelConnection("127.0.0.1", free_port(), "token")
+    monkeypatch.setattr(server_client, "HTTPConnection", Made)
+    asks = ModelServerClient("127.0.0.1", free_port(), "token")
     asks.open_connections(1)
     assert has_begun.wait(PATIENCE_S)
     with pytest.raises(InputError, match="cannot be reached"):
-        asks.ask("/model", {})
+        asks.fetch_response("/model", {})
     assert not has_ended.is_set()
     late.set()
 
 
 def test_an_error_does_not_keep_its_connection_alive() -> None:
-    asks = ModelConnection("127.0.0.1", free_port(), "token")
+    asks = ModelServerClient("127.0.0.1", free_port(), "token")
     kept, others = weakref.ref(asks), {*threading.enumerate()}
     gc.collect()
     gc.disable()
     try:
         with pytest.raises(InputError, match="cannot be reached"):
-            asks.ask("/model", {})
+            asks.fetch_response("/model", {})
         for thread in {*threading.enumerate()} - others:
             thread.join(PATIENCE_S)
         del asks
@@ -167,71 +167,73 @@ def test_an_error_does_not_keep_its_connection_alive() -> None:
 
 def test_a_truncated_greeting_is_not_reported_as_another_program() -> None:
     with scripted((GREETING, 5)) as server:
-        connection = ModelConnection("127.0.0.1", server.server_port, "token")
+        connection = ModelServerClient("127.0.0.1", server.server_port, "token")
         with pytest.raises(InputError, match="cannot be reached: the response is incomplete"):
-            connection.ask("/model", {})
+            connection.fetch_response("/model", {})
 
 
 def test_the_connection_to_another_program_is_closed() -> None:
     said = b"<html>Welcome</html>"
     with scripted((said, len(said))) as server:
-        connection = ModelConnection("127.0.0.1", server.server_port, "token")
+        connection = ModelServerClient("127.0.0.1", server.server_port, "token")
         with pytest.raises(InputError, match="model server") as caught:
-            connection.ask("/model", {})
+            connection.fetch_response("/model", {})
         # While the error, which refers to the connection, is kept.
         assert server.was_closed.wait(PATIENCE_S)
         assert caught.value.field == "server"
 
 
 def test_a_compressed_response_is_decompressed() -> None:
-    long = encode_body({}, {"x": np.zeros(1000)})
+    long = encode_response_body({}, {"x": np.zeros(1000)})
     bodies = [zlib.compress(GREETING), deflate(long) or b""]
     with scripted(*[(body, len(body)) for body in bodies]) as server:
         server.coding = DEFLATE_CODING
-        connection = ModelConnection("127.0.0.1", server.server_port, "token")
-        assert connection.ask("/model", {})[1]["x"].tolist() == [0.0] * 1000
+        connection = ModelServerClient("127.0.0.1", server.server_port, "token")
+        assert connection.fetch_response("/model", {})[1]["x"].tolist() == [0.0] * 1000
 
 
 def test_a_response_declared_as_compressed_but_plain_is_rejected() -> None:
     greeting = zlib.compress(GREETING)
     with scripted((greeting, len(greeting)), (FACTS, len(FACTS))) as server:
         server.coding = DEFLATE_CODING
-        connection = ModelConnection("127.0.0.1", server.server_port, "token")
+        connection = ModelServerClient("127.0.0.1", server.server_port, "token")
         with pytest.raises(InputError, match="Invalid response"):
-            connection.ask("/model", {})
+            connection.fetch_response("/model", {})
         assert server.was_closed.wait(PATIENCE_S)
 
 
 def test_a_greeting_declared_as_compressed_but_plain_is_rejected() -> None:
     with scripted((GREETING, len(GREETING))) as server:
         server.coding = DEFLATE_CODING
-        connection = ModelConnection("127.0.0.1", server.server_port, "token")
+        connection = ModelServerClient("127.0.0.1", server.server_port, "token")
         with pytest.raises(InputError, match="model server"):
-            connection.ask("/model", {})
+            connection.fetch_response("/model", {})
 
 
 def test_a_job_abandoned_by_the_server_is_requested_once_more() -> None:
     """For example, the machine was suspended before it requested the result."""
     given_up = json.dumps({"field": "cancelled", "sentence": ""}).encode()
-    begun, done = encode_body({"job": 7}), encode_body({"found": 1})
+    begun, done = encode_response_body({"job": 7}), encode_response_body({"found": 1})
     bodies = (GREETING, begun, given_up, begun, done, *(begun, given_up) * 2)
     with scripted(*((body, len(body)) for body in bodies)) as server:
         server.failures = {given_up}
-        connection = ModelConnection("127.0.0.1", server.server_port, "token")
-        assert connection.job("/read", {})[0] == {"found": 1}
+        connection = ModelServerClient("127.0.0.1", server.server_port, "token")
+        assert connection.run_job("/read", {})[0] == {"found": 1}
         assert server.asked == ["/read", "/result", "/read", "/result"]
         with pytest.raises(InputError, match="cancelled the job") as caught:
-            connection.job("/read", {})
+            connection.run_job("/read", {})
         assert caught.value.field == "server"
         assert server.script == []
 
 
 def test_a_request_that_is_too_large_is_not_sent() -> None:
     with scripted((GREETING, 999), (FACTS, 999), (FACTS, 999)) as server:
-        made = ModelConnection("127.0.0.1", server.server_port, "a")
-        assert made.ask("/model", {})[0] == {"name": "tiny"}
+        made = ModelServerClient("127.0.0.1", server.server_port, "a")
+        assert made.fetch_response("/model", {})[0] == {"name": "tiny"}
         with pytest.raises(InputError, match=r"9\.0 MiB; the limit is 8\.0 MiB") as refused:
-            made.ask("/read", {"text": "x" * (9 * 2**20)})
+            made.fetch_response("/read", {"text": "x" * (9 * 2**20)})
         assert refused.value.field == "text"
-        assert made.ask("/model", {})[0] == {"name": "tiny"}, "the connection is still usable"
+        assert made.fetch_response("/model", {})[0] == {"name": "tiny"}, (
+            "the connection is still usable"
+        )
         assert server.script == []

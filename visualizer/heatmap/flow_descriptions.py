@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from visualizer.format import format_number
-from visualizer.heatmap.flow_headings_paint import layer_at, state_at
+from visualizer.heatmap.flow_headings_paint import layer_name_column_at, state_label_at
 from visualizer.heatmap.flow_labels_paint import flow_context_menu_target
 from visualizer.heatmap.flow_presenter import OPERATION_SIGN
 from visualizer.heatmap.panel_margins import format_compact_scale
@@ -37,27 +37,29 @@ def tooltip_at(placement: FlowPlacement, point: QPointF, hidden: Container[str])
     """
     cell, named, state = (
         placement.layer_weight_cell_at(point),
-        layer_at(placement, point),
-        state_at(placement, point),
+        layer_name_column_at(placement, point),
+        state_label_at(placement, point),
     )
     if cell or named is not None:
         at = cell.at if cell else named
         assert at is not None
-        return describe_layer(placement, at)
+        return describe_layer_weights(placement, at)
     if state and not state.is_shown:
-        return f"Show {state.title}. {_list_states(placement, point)}"
-    target = placement.target_at(point)
+        return f"Show {state.title}. {_describe_states_at(placement, point)}"
+    target = placement.click_target_at(point)
     if target and target.column is not None:
         return _describe_heading(placement, target.column)
     if placement.layout.legend.contains(point.x(), point.y()):
-        return _describe_scales(placement)
+        return _describe_colour_ranges(placement)
     token = token_at(placement, point)
-    return f"{describe_token(placement, token, hidden)} Click to select it." if token else ""
+    return (
+        f"{describe_token_attention(placement, token, hidden)} Click to select it." if token else ""
+    )
 
 
-def _list_states(placement: FlowPlacement, point: QPointF) -> str:
+def _describe_states_at(placement: FlowPlacement, point: QPointF) -> str:
     """List, in order, the states of the matrix whose heading is at a point."""
-    target = placement.target_at(point)
+    target = placement.click_target_at(point)
     titles = placement.panels.titles[target.column] if target and target.column is not None else ()
     return f"This matrix has {len(titles)} states, one after the other: {' › '.join(titles)}."
 
@@ -68,7 +70,7 @@ def token_at(placement: FlowPlacement, point: QPointF) -> ContextMenuTarget | No
     return place if place and place.token is not None else None
 
 
-def describe_token(
+def describe_token_attention(
     placement: FlowPlacement, place: ContextMenuTarget, hidden: Container[str]
 ) -> str:
     """Describe which tokens a token attends to most, or which tokens attend to it most.
@@ -89,18 +91,20 @@ def describe_token(
     rows, columns = found.rows, found.columns
     own, other = (rows, columns) if is_query else (columns, rows)
     numbers = found.values if is_query else found.values.T
-    shares = np.nan_to_num(numbers[own.cell(place.token)])
+    shares = np.nan_to_num(numbers[own.cell_index_of(place.token)])
     largest = [at for at in np.argsort(-shares, kind="stable")[:MAX_NAMED] if shares[at] > 0]
     if not largest:
         return f"{name}: all weights are 0."
-    told = ", ".join(f"“{other.labels[other.first(at)]}” {shares[at]:.0%}" for at in largest)
+    told = ", ".join(
+        f"“{other.labels[other.first_of_cell(at)]}” {shares[at]:.0%}" for at in largest
+    )
     head = f" in head {found.head + 1}" if found.head is not None and placement.panels.heads else ""
     if is_query:
         return f"{name} attends most to {told}{head}."
     return f"{name} is attended to most by {told}{head}."
 
 
-def describe_layer(placement: FlowPlacement, at: int) -> str:
+def describe_layer_weights(placement: FlowPlacement, at: int) -> str:
     """Describe the weights above a column by their name, shape and origin."""
     slot = placement.operands[at]
     assert slot is not None
@@ -119,7 +123,9 @@ def describe_layer_weight_cell(placement: FlowPlacement, cell: LayerWeightCell) 
     heatmap, column = slot.heatmap, panels.columns[cell.at]
     result = panels.titles[cell.at][column.states.index(column.layer_stage)]
     source = panels.operations[cell.at].partition(OPERATION_SIGN)[0]
-    value = heatmap.values[heatmap.rows.cell(cell.row), heatmap.columns.cell(cell.column)]
+    value = heatmap.values[
+        heatmap.rows.cell_index_of(cell.row), heatmap.columns.cell_index_of(cell.column)
+    ]
     pooled = f", the largest of {heatmap.rows.block} × {heatmap.columns.block}"
     return (
         f"Row {cell.row + 1:,}, column {cell.column + 1:,} of {escape(_layer_name(heatmap))}: "
@@ -139,16 +145,16 @@ def _describe_heading(placement: FlowPlacement, at: int) -> str:
     operation = placement.panels.operations[at]
     states = f" (states: {' › '.join(titles)})" if len(titles) > 1 else ""
     shown = titles[placement.panels.columns[at].states.index(panel.stage)]
-    return f"{shown}{states}: {operation}. Colours: {_range_text(panel)}"
+    return f"{shown}{states}: {operation}. Colours: {_describe_colour_range(panel)}"
 
 
-def _range_text(panel: Heatmap) -> str:
+def _describe_colour_range(panel: Heatmap) -> str:
     low, high = format_compact_scale(panel)
     whole = f"{low} to {high}" if low else high
     return f"{whole}. {BEYOND}" if high.endswith("+") else f"{whole}."
 
 
-def _describe_scales(placement: FlowPlacement) -> str:
+def _describe_colour_ranges(placement: FlowPlacement) -> str:
     """Describe the colour range of each matrix."""
     panels = placement.panels
     shown = {}

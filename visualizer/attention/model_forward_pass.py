@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from visualizer.errors import InputError
 
 
-class QuestionKind(StrEnum):
+class AnalysisKind(StrEnum):
     """Kind of analysis."""
 
     LENS = "lens"
@@ -25,7 +25,7 @@ class QuestionKind(StrEnum):
     ABLATIONS = "ablations"
 
 
-class ModelQuestion(Struct, frozen=True):
+class AnalysisRequest(Struct, frozen=True):
     """A request for one analysis of a text.
 
     Parameters
@@ -36,12 +36,12 @@ class ModelQuestion(Struct, frozen=True):
         Whether to run the analysis even if it takes a long time.
     """
 
-    kind: QuestionKind
+    kind: AnalysisKind
     token: str = ""
     is_costly: bool = False
 
 
-class LogitLensAnswer(Struct, frozen=True, eq=False):
+class LogitLensResult(Struct, frozen=True, eq=False):
     """Result of the logit lens: the next tokens predicted from each layer, most likely first.
 
     Parameters
@@ -96,12 +96,12 @@ class LogitParts(Struct, frozen=True, eq=False):
         return f"<LogitParts: logit {self.logit:.6g} of token number {self.number:,} · {sizes}>"
 
     @property
-    def sum(self) -> float:
+    def sum_of_parts(self) -> float:
         """The sum of all parts."""
         return float(self.heads.sum() + self.rest.sum() + self.embedding + self.bias)
 
 
-class LogitPartsAnswer(Struct, frozen=True, eq=False):
+class LogitAttributionResult(Struct, frozen=True, eq=False):
     """Result of logit attribution: the parts of a token's logit, its text and its probability."""
 
     parts: LogitParts
@@ -109,7 +109,7 @@ class LogitPartsAnswer(Struct, frozen=True, eq=False):
     probability: float
 
 
-class AblationAnswer(Struct, frozen=True, eq=False):
+class AblationResult(Struct, frozen=True, eq=False):
     """Result of the ablations: the effect of ablating each head.
 
     Parameters
@@ -128,33 +128,33 @@ class AblationAnswer(Struct, frozen=True, eq=False):
     changes: np.ndarray
 
     @property
-    def done(self) -> int:
+    def measured_heads(self) -> int:
         """Number of measured heads."""
         return int((self.changes == self.changes).sum())
 
     @property
     def is_complete(self) -> bool:
         """Whether all heads have been measured."""
-        return self.done == self.changes.size
+        return self.measured_heads == self.changes.size
 
 
-class DeferredAnswer(Struct, frozen=True):
+class DeferredResult(Struct, frozen=True):
     """Placeholder for a result that takes a long time; it is computed if requested again."""
 
     sentence: str
 
 
 ModelAnswer: TypeAlias = (
-    "LogitLensAnswer | LogitPartsAnswer | AblationAnswer | DeferredAnswer | InputError"
+    "LogitLensResult | LogitAttributionResult | AblationResult | DeferredResult | InputError"
 )
 
 
-class ModelAnswers:
+class AnalysisResults:
     """Results of the analyses of one forward pass; modified only on the GUI thread."""
 
     def __init__(self) -> None:
-        self.known: dict[ModelQuestion, ModelAnswer] = {}
-        self.wanted: set[ModelQuestion] = set()
+        self.known: dict[AnalysisRequest, ModelAnswer] = {}
+        self.wanted: set[AnalysisRequest] = set()
         """Costly analyses that the user has requested."""
 
 
@@ -178,7 +178,7 @@ class AttentionKind(StrEnum):
     CROSS = "Decoder to encoder (cross)"
 
 
-class NextToken(Struct, frozen=True):
+class NextTokenCandidate(Struct, frozen=True):
     """A candidate for the next token.
 
     Parameters
@@ -194,7 +194,7 @@ class NextToken(Struct, frozen=True):
     probability_of_all_heads: float
 
 
-class ModelReading(Struct, frozen=True, eq=False):
+class ModelForwardPass(Struct, frozen=True, eq=False):
     """A model's forward pass on a text.
 
     Parameters
@@ -209,7 +209,7 @@ class ModelReading(Struct, frozen=True, eq=False):
         The (query, key) pairs of the cut attention edges, by layer and head as in `edits`.
     are_heads_switchable : bool
         Whether the heads of this model can be edited.
-    next_tokens : tuple of NextToken
+    next_tokens : tuple of NextTokenCandidate
         The most likely candidates for the next token, with or without edits.
     no_next_token : str
         Sentence that states why candidates are not available; empty if they are available.
@@ -221,13 +221,13 @@ class ModelReading(Struct, frozen=True, eq=False):
         How much the edits change each head's weights, from 0 to 1, [layer of the run, head]: half
         the sum of the absolute differences in a row, averaged over all rows. None if nothing is
         edited or the change is unknown.
-    largest_changes : tuple of NextToken
+    largest_changes : tuple of NextTokenCandidate
         Tokens with the largest changes in probability due to the edits, in descending order.
     is_of_lab : bool
         Whether the model was trained in the language lab; only this program can open such a model.
     text : str
         The text that was passed to the model.
-    answers : ModelAnswers
+    answers : AnalysisResults
         Results of further analyses that are available so far.
     special : SpecialTokens
         Special tokens among the query tokens.
@@ -261,15 +261,15 @@ class ModelReading(Struct, frozen=True, eq=False):
     edits: Mapping[tuple[int, int], str]
     cuts: Mapping[tuple[int, int], tuple[tuple[int, int], ...]]
     are_heads_switchable: bool
-    next_tokens: tuple[NextToken, ...]
+    next_tokens: tuple[NextTokenCandidate, ...]
     no_next_token: str
     captured: CapturedAttention | None
     model: object
     changes: np.ndarray | None = None
-    largest_changes: tuple[NextToken, ...] = ()
+    largest_changes: tuple[NextTokenCandidate, ...] = ()
     is_of_lab: bool = False
     text: str = ""
-    answers: ModelAnswers = field(default_factory=ModelAnswers)
+    answers: AnalysisResults = field(default_factory=AnalysisResults)
     special: SpecialTokens = ()
     has_chat_template: bool = False
     second: SecondTextUse = SecondTextUse.NONE

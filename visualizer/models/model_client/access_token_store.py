@@ -27,36 +27,36 @@ def has_store() -> bool:
     return is_installed(KEYRING_PACKAGE)
 
 
-def stored_token(server: str) -> str:
+def load_access_token(server: str) -> str:
     """Return the stored token of a server (host and port), or an empty string if there is none.
 
     Raise `CancelledError` if the caller stopped waiting.
     """
     if not has_store():
         return ""
-    return run_in_thread(partial(_look_up_once, server), can_abandon=True)
+    return run_in_thread(partial(_look_up_token_once, server), can_abandon=True)
 
 
-def _look_up_once(server: str) -> str:
+def _look_up_token_once(server: str) -> str:
     """Look up a token, or join a lookup in progress, because a locked keyring prompts each time."""
     with _lookups_lock:
         is_first = server not in _pending_lookups
         token = _pending_lookups.setdefault(server, Future())
     if is_first:
-        token.set_result(_read_token(server))
+        token.set_result(_read_access_token(server))
         with _lookups_lock:
             del _pending_lookups[server]
     return token.result()
 
 
-def _read_token(server: str) -> str:
+def _read_access_token(server: str) -> str:
     # Backends raise various errors. Without a stored token, the program asks the user for one.
     with suppress(Exception):
         return str(_import_keyring().get_password(SERVICE_NAME, server) or "")
     return ""
 
 
-def store_token(server: str, token: str) -> bool:
+def store_access_token(server: str, token: str) -> bool:
     """Store the token of a server, and return whether the system stored it."""
     if not has_store():
         return False
@@ -66,7 +66,7 @@ def store_token(server: str, token: str) -> bool:
     return False
 
 
-def forget_token(server: str) -> None:
+def delete_access_token(server: str) -> None:
     """Delete the stored token of a server."""
     if has_store():
         with suppress(Exception):

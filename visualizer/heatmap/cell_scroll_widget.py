@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from PySide6.QtGui import QFocusEvent, QKeyEvent, QMouseEvent
 
     from visualizer.session.cell_address import Cell
-    from visualizer.session.view_options import LineToken
+    from visualizer.session.view_options import LineViewToken
 
 ARROW_STEPS = {
     Qt.Key.Key_Up: (-1, 0),
@@ -38,7 +38,7 @@ KEYBOARD_FOCUS_REASONS = {
 }
 
 
-class _Viewport(QWidget):
+class _LeaveSignalViewport(QWidget):
     """The viewport on which cells are painted; it emits `left` when the pointer leaves."""
 
     left = Signal()
@@ -66,7 +66,7 @@ class CellScrollArea(QAbstractScrollArea):
         self.setProperty("role", "plot")
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
-        viewport = _Viewport()
+        viewport = _LeaveSignalViewport()
         self.leave_timer = QTimer(self, singleShot=True, interval=LEAVE_DELAY_MS)
         """Started when the pointer leaves."""
         self.leave_timer.timeout.connect(self.clear_hovered_cell)
@@ -74,7 +74,7 @@ class CellScrollArea(QAbstractScrollArea):
         self.setViewport(viewport)
         viewport.setMouseTracking(True)
         self._theme: Theme = LIGHT
-        self._pointed: Cell | LineToken | None = None
+        self._pointed: Cell | LineViewToken | None = None
         self._is_marked = False
         self._later = QTimer(self, singleShot=True, interval=0)
         """Started when another cell may be under the pointer."""
@@ -101,17 +101,17 @@ class CellScrollArea(QAbstractScrollArea):
 
     def focusInEvent(self, event: QFocusEvent) -> None:
         super().focusInEvent(event)
-        self._set_marked(event.reason() in KEYBOARD_FOCUS_REASONS)
+        self._show_focus_frame(event.reason() in KEYBOARD_FOCUS_REASONS)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
-        self._set_marked(False)
+        self._show_focus_frame(False)
 
-    def _set_marked(self, is_marked: bool) -> None:
+    def _show_focus_frame(self, is_marked: bool) -> None:
         self._is_marked = is_marked
         self.viewport().update()
 
-    def _paint_mark(self, painter: QPainter) -> None:
+    def _paint_focus_frame(self, painter: QPainter) -> None:
         if self._is_marked:
             painter.resetTransform()
             painter.setPen(QPen(QColor(self._theme.accent), 2))

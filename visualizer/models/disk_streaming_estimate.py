@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from visualizer.errors import InputError, system_error_reason
 from visualizer.format import format_count, format_size
-from visualizer.models.model_folder import parameter_bytes, weight_files
+from visualizer.models.model_folder import find_weight_files, parameter_bytes
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ QUANTIZED_REASON = "its weights are quantized"
 SEVERAL_STACKS_REASON = "its layers do not form a single stack"
 
 
-class DiskReadingEstimate(Struct, frozen=True):
+class DiskStreamingEstimate(Struct, frozen=True):
     """Estimated costs of one forward pass of a model that is streamed from disk.
 
     Parameters
@@ -70,24 +70,24 @@ class DiskReadingEstimate(Struct, frozen=True):
         )
 
 
-def disk_reading_error(name: str, why: str) -> InputError:
+def disk_streaming_error(name: str, why: str) -> InputError:
     """Return the error for a model that cannot be streamed from disk."""
     return InputError("model", STREAMING_ERROR.format(name=name, why=why))
 
 
-def disk_refusal_reason(folder: ModelFolder) -> str:
+def no_disk_streaming_reason(folder: ModelFolder) -> str:
     """Return the reason why a model cannot be streamed from disk; empty if it can be."""
     if folder.is_quantised:
         return QUANTIZED_REASON
     return "" if folder.layer_sizes.layers else SEVERAL_STACKS_REASON
 
 
-def resident_parameters(folder: ModelFolder) -> int:
+def max_resident_parameters(folder: ModelFolder) -> int:
     """Return the maximum number of parameters in memory while a model is streamed from disk."""
     return folder.parameters - folder.layer_sizes.parameters + folder.layer_sizes.largest_layer
 
 
-def estimate_disk_reading(folder: ModelFolder, dtype: Dtype) -> DiskReadingEstimate:
+def estimate_disk_streaming(folder: ModelFolder, dtype: Dtype) -> DiskStreamingEstimate:
     """Estimate the costs of streaming a model from disk, by reading part of its files.
 
     Raises
@@ -95,21 +95,21 @@ def estimate_disk_reading(folder: ModelFolder, dtype: Dtype) -> DiskReadingEstim
     InputError
         With field ``model`` if the model cannot be streamed from disk, or its files cannot be read.
     """
-    if why := disk_refusal_reason(folder):
-        raise disk_reading_error(folder.name, why)
+    if why := no_disk_streaming_reason(folder):
+        raise disk_streaming_error(folder.name, why)
     try:
-        files = weight_files(folder.path)
-        speed = _bytes_per_second(max(files, key=lambda file: file.stat().st_size))
+        files = find_weight_files(folder.path)
+        speed = _measure_read_speed(max(files, key=lambda file: file.stat().st_size))
     except OSError as error:
         raise InputError(
             "model", f"Cannot read the weights: {system_error_reason(error)}."
         ) from error
     sizes = folder.layer_sizes
-    memory = parameter_bytes(resident_parameters(folder), dtype)
-    return DiskReadingEstimate(sizes.layers, sizes.bytes, memory, sizes.bytes / speed)
+    memory = parameter_bytes(max_resident_parameters(folder), dtype)
+    return DiskStreamingEstimate(sizes.layers, sizes.bytes, memory, sizes.bytes / speed)
 
 
-def _bytes_per_second(file: Path) -> float:
+def _measure_read_speed(file: Path) -> float:
     """Measure the speed of reading a file from the disk instead of the page cache."""
     size = file.stat().st_size
     with open_regular_file(file) as opened:

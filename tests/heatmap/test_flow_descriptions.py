@@ -11,8 +11,8 @@ from PySide6.QtGui import QColor
 
 from visualizer.features.tensor_editor.presenter import NUMBER_TABLE_PANEL
 from visualizer.format import format_number
-from visualizer.heatmap.flow_headings_paint import operand_name, state_places
-from visualizer.heatmap.flow_hints import tooltip_at
+from visualizer.heatmap.flow_descriptions import tooltip_at
+from visualizer.heatmap.flow_headings_paint import operand_name_and_area, state_label_positions
 from visualizer.heatmap.flow_labels_paint import board_labels
 from visualizer.session.token_selection import TokenRole
 from visualizer.widgets.theme import head_colour
@@ -62,19 +62,19 @@ def test_a_layer_weight_is_described_with_its_number(flow_hand: Hand, stage: str
     slot, trace = _placement(flow_hand).operands[at], _trace(flow_hand)
     assert slot is not None
     before = flow_hand.board.viewport().grab().toImage()
-    flow_hand.move_to(slot.cell(1, 0).center().toPoint())
-    flow_hand.until(lambda: flow_hand.board.description != "")
+    flow_hand.move_to(slot.cell_area(1, 0).center().toPoint())
+    flow_hand.until(lambda: flow_hand.board.hover_description != "")
     name = {"queries": "W_query.weight", "output": "out_proj.weight"}[stage]
     weight = float(trace.parameters[name][0, 1])  # [out, in]
     assert format_number(weight) in flow_hand.caption
     assert flow_hand.board.viewport().grab().toImage() != before
-    assert slot.heatmap.title in _tooltip(flow_hand, slot.cell(1, 0).center())
+    assert slot.heatmap.title in _tooltip(flow_hand, slot.cell_area(1, 0).center())
     flow_hand.leave()
-    flow_hand.until(lambda: flow_hand.board.description == "")
+    flow_hand.until(lambda: flow_hand.board.hover_description == "")
 
 
 def test_a_click_on_a_layer_name_shows_its_numbers(flow_hand: Hand) -> None:
-    _, area = operand_name(_placement(flow_hand), _column(flow_hand, "keys"))
+    _, area = operand_name_and_area(_placement(flow_hand), _column(flow_hand, "keys"))
     at = QPoint(round(area.left()) + 4, round(area.center().y()))
     flow_hand.click(flow_hand.board.viewport(), at)
     flow_hand.settle()
@@ -87,31 +87,31 @@ def test_a_token_label_describes_and_selects_its_token(flow_hand: Hand) -> None:
     placement, token = _placement(flow_hand), 3
     at = board_labels(placement)[token].area.center().toPoint()
     flow_hand.move_to(at)
-    flow_hand.until(lambda: flow_hand.board.description != "")
+    flow_hand.until(lambda: flow_hand.board.hover_description != "")
     weights = _trace(flow_hand).read("weights", (0, token))
     labels = placement.panels.panels[0].rows.labels
     assert f"“{labels[int(weights.argmax())]}” {weights.max():.0%}" in flow_hand.caption
     for expected in ({token}, set()):
         flow_hand.click(flow_hand.board.viewport(), at)
         flow_hand.settle()
-        tokens = flow_hand.window.workspace.wanted.tokens
+        tokens = flow_hand.window.workspace.requested_view.tokens
         assert tokens.chosen == expected
         assert tokens.role is TokenRole.QUERY
 
 
 def test_a_token_label_does_not_reveal_a_prediction(flow_hand: Hand) -> None:
     at = board_labels(_placement(flow_hand))[3].area.center()
-    flow_hand.window.controllers.playback_controller.predict("weights")
+    flow_hand.window.controllers.playback_controller.toggle_prediction("weights")
     flow_hand.settle()
     flow_hand.move_to(at.toPoint())
-    flow_hand.until(lambda: flow_hand.board.description != "")
-    assert "%" not in flow_hand.board.description
+    flow_hand.until(lambda: flow_hand.board.hover_description != "")
+    assert "%" not in flow_hand.board.hover_description
 
 
 def test_a_click_on_a_state_shows_it(flow_hand: Hand) -> None:
     at = _column(flow_hand, "masked")
     for stage in _placement(flow_hand).panels.columns[at].states:
-        places = state_places(_placement(flow_hand), at)
+        places = state_label_positions(_placement(flow_hand), at)
         place = next((one for one in places if one.stage == stage and not one.is_shown), None)
         assert place is not None
         assert place.title in _tooltip(flow_hand, place.area.center())

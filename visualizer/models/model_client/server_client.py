@@ -20,17 +20,17 @@ from visualizer.models.model_protocol.authentication import SIGNATURE_HEADER, Re
 from visualizer.models.model_protocol.requests import (
     MAX_BODY_BYTES,
     PROGRAM_NAME,
-    too_large_message,
+    request_too_large_message,
 )
 from visualizer.models.model_protocol.responses import (
     DEFLATE_CODING,
     JobProgress,
     ResponseBodyError,
-    decode_body,
-    decode_values,
+    decode_response_body,
+    decode_response_values,
     inflate,
 )
-from visualizer.progress import CancelledError, check_cancelled, no_progress
+from visualizer.progress import CancelledError, check_cancelled, ignore_progress
 from visualizer.runtime import POLL_INTERVAL_S, run_in_thread
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class _AbandonedJobError(InputError):
     """The server cancelled a job because its result had not been requested for too long."""
 
 
-class _Channel:
+class _HttpConnection:
     """One HTTP connection."""
 
     def __init__(self, host: str, port: int, token: str) -> None:
@@ -132,12 +132,12 @@ def _failure_reason(error: Exception) -> str:
     return reason or type(error).__name__
 
 
-def _close_channels(channels: list[_Channel]) -> None:
+def _close_connections(channels: list[_HttpConnection]) -> None:
     while channels:
         channels.pop().close()
 
 
-class ModelConnection:
+class ModelServerClient:
     """The connections to one server.
 
     Parameters
@@ -148,12 +148,12 @@ class ModelConnection:
 
     def __init__(self, host: str, port: int, token: str) -> None:
         self.host, self.port, self._token = host, port, token
-        self._idle: list[_Channel] = []
+        self._idle: list[_HttpConnection] = []
         self._opening = 0
         """Number of connections that are being opened."""
         self._channels_changed = Condition()
         self._was_reached = False
-        finalize(self, _close_channels, self._idle)
+        finalize(self, _close_connections, self._idle)
 
     @property
     def address(self) -> str:
@@ -163,22 +163,22 @@ class ModelConnection:
     def open_connections(self, count: int) -> None:
         """Open connections in the background for concurrent requests that follow soon."""
         for _ in range(count):
-            self._start_opening()
+            self._start_opening_connection()
 
-    def _start_opening(self) -> Future[None]:
+    def _start_opening_connection(self) -> Future[None]:
         """Open a connection in the background; the first request that needs one uses it."""
         outcome: Future[None] = Future()
         # A daemon thread, because it may still be waiting for a server when the program exits.
-        thread = Thread(target=self._open_channel, args=(outcome,), daemon=True)
+        thread = Thread(target=self._open_connection, args=(outcome,), daemon=True)
         with self._channels_changed:
             thread.start()
             self._opening += 1
         return outcome
 
-    def _open_channel(self, outcome: Future[None]) -> None:
+    def _open_connection(self, outcome: Future[None]) -> None:
         opened = []
         try:
-            opened.append(_Channel(self.host, self.port, self._token))
+            opened.append(_HttpConnection(self.host, self.port, self._token))
             outcome.set_result(None)
         except Exception as error:  # noqa: BLE001 - raised by the request that waits for it
             error.__cause__ = error.__context__ = None  # its frames refer to this object
@@ -189,7 +189,7 @@ class ModelConnection:
                 self._idle += opened
                 self._channels_changed.notify_all()
 
-    def _idle_channel(self) -> _Channel:
+    def _take_idle_connection(self) -> _HttpConnection:
         """Return an idle connection, or wait for the first one that becomes idle.
 
         Waiting for any connection saves time because opening one can take seconds if packets are
@@ -198,7 +198,7 @@ class ModelConnection:
         with self._channels_changed:
             if self._idle:
                 return self._idle.pop()
-        outcome = self._start_opening()
+        outcome = self._start_opening_connection()
         try:
             with self._channels_changed:
                 self._channels_changed.wait_for(partial(self._is_wait_over, outcome))
@@ -206,7 +206,7 @@ class ModelConnection:
                     return self._idle.pop()
             outcome.result()
             # Another request has taken the new connection.
-            return _Channel(self.host, self.port, self._token)
+            return _HttpConnection(self.host, self.port, self._token)
         finally:
             del outcome  # the future holds the error, and its traceback refers to this frame
 
@@ -215,7 +215,7 @@ class ModelConnection:
         has_failed = outcome.done() and outcome.exception() is not None
         return bool(self._idle) or has_failed or not self._opening
 
-    def ask(self, path: str, request: object) -> Response:
+    def fetch_response(self, path: str, request: object) -> Response:
         """Send a request, and return the values and arrays of the response.
 
         Raises
@@ -230,7 +230,7 @@ class ModelConnection:
         body, end = json.dumps(request).encode(), time.monotonic() + RECONNECT_TIMEOUT_S
         # The server would close the connection before the whole body is sent.
         if len(body) > MAX_BODY_BYTES:
-            raise InputError("text", too_large_message(len(body)))
+            raise InputError("text", request_too_large_message(len(body)))
         while True:
             try:
                 status, content = run_in_thread(
@@ -248,11 +248,11 @@ class ModelConnection:
                 time.sleep(POLL_INTERVAL_S)
                 check_cancelled()
 
-    def job(
+    def run_job(
         self,
         path: str,
         request: object,
-        progress: Progress = no_progress,
+        progress: Progress = ignore_progress,
         report: Callable[[Response], object] = lambda part: None,
     ) -> Response:
         """Run a job on the server, and return its result.
@@ -278,17 +278,17 @@ class ModelConnection:
         self, path: str, request: object, progress: Progress, report: Callable[[Response], object]
     ) -> Response:
         check_cancelled()
-        answer = self.ask(path, request)
+        answer = self.fetch_response(path, request)
         number = answer[0].get("job")
         if number is None:
             return answer
         try:
             while True:
                 check_cancelled()
-                answer = self.ask("/result", {"job": number, "wait": MAX_RESULT_WAIT_S})
+                answer = self.fetch_response("/result", {"job": number, "wait": MAX_RESULT_WAIT_S})
                 values = answer[0]
                 if values.get("working") is True:
-                    state = decode_values(JobProgress, values)
+                    state = decode_response_values(JobProgress, values)
                     progress(state.done, state.of)
                 elif values.get("is_part") is True:
                     report(answer)
@@ -296,17 +296,21 @@ class ModelConnection:
                     return answer
         except CancelledError:
             with suppress(InputError):
-                self.ask("/cancel", {"job": number})
+                self.fetch_response("/cancel", {"job": number})
             raise
 
     def _send_request(self, path: str, body: bytes) -> tuple[int, bytes]:
-        channel = self._idle_channel()
+        channel = self._take_idle_connection()
         # The server may have closed the connection; a new one then reports the error.
         with suppress(_ConnectionLostError):
-            return self._send_over(channel, path, body)
-        return self._send_over(_Channel(self.host, self.port, self._token), path, body)
+            return self._send_over_connection(channel, path, body)
+        return self._send_over_connection(
+            _HttpConnection(self.host, self.port, self._token), path, body
+        )
 
-    def _send_over(self, channel: _Channel, path: str, body: bytes) -> tuple[int, bytes]:
+    def _send_over_connection(
+        self, channel: _HttpConnection, path: str, body: bytes
+    ) -> tuple[int, bytes]:
         status, content = channel.ask(path, body)
         self._was_reached = self._was_reached or status == 200
         if status == 401:
@@ -320,7 +324,7 @@ class ModelConnection:
     def _parse_response(self, status: int, content: bytes) -> Response:
         try:
             if status == 200:
-                return decode_body(content)
+                return decode_response_body(content)
             refusal = json.loads(content)
             field, sentence = (
                 str(refusal["field"])[:60],

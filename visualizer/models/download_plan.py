@@ -50,6 +50,6 @@ class DownloadPlan(Struct, frozen=True):
         return sum(file.size for file in self.files)
 
     @property
-    def snapshot(self) -> Path:
+    def snapshot_folder(self) -> Path:
         """The model's folder after the download."""
         return self.folder / "snapshots" / self.commit

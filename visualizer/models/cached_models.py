@@ -14,7 +14,12 @@ from msgspec import Struct
 
 from visualizer.errors import InputError
 from visualizer.models.model_folder import model_name, read_model_folder
-from visualizer.models.model_path import CACHE_PREFIX, MAX_ENTRIES, find_snapshot, list_folders
+from visualizer.models.model_path import (
+    CACHE_PREFIX,
+    MAX_ENTRIES,
+    find_model_snapshot,
+    list_folders,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,12 +51,12 @@ class LocalModelEntry(Struct, frozen=True):
     notice: str = ""
 
 
-def list_models(cache: Path) -> tuple[LocalModelEntry, ...]:
+def list_cached_models(cache: Path) -> tuple[LocalModelEntry, ...]:
     """List the models in a cache by name; empty if the folder does not exist."""
     repositories = (
         folder for folder in list_folders(cache) if folder.name.startswith(CACHE_PREFIX)
     )
-    snapshots = map(find_snapshot, repositories)
+    snapshots = map(find_model_snapshot, repositories)
     listed = (_describe_model(snapshot) for snapshot in snapshots if snapshot)
     return tuple(sorted(listed, key=lambda model: model.name.casefold()))
 

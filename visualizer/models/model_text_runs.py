@@ -11,23 +11,23 @@ from weakref import WeakValueDictionary
 import numpy as np
 from msgspec.structs import replace
 
-from visualizer.attention.model_reading import ModelReading, NextToken
-from visualizer.attention.saved_numbers import captured_numbers
+from visualizer.attention.model_forward_pass import ModelForwardPass, NextTokenCandidate
+from visualizer.attention.saved_numbers import captured_attention_with_numbers
 from visualizer.attention.spec import Dtype
 from visualizer.errors import InputError
 from visualizer.format import format_count
 from visualizer.models.cached_generation import NextTokenPredictor
-from visualizer.models.head_edits import context_edits, image_context_edits
+from visualizer.models.head_edits import context_edits, create_image_context_edits
 from visualizer.models.layer_lookup import (
-    describe_parts,
-    find_part_runs,
+    attention_part_names,
+    attention_part_titles,
+    find_runs_of_part,
     is_decoder_part,
-    part_names,
 )
 from visualizer.models.model_client.remote_model import (
     RemoteModel,
     find_connected_model,
-    read_on_server,
+    run_text_on_server,
 )
 from visualizer.models.model_ranks import Parallelism
 from visualizer.models.model_source import (
@@ -40,7 +40,7 @@ from visualizer.models.model_source import (
 from visualizer.models.opened_model import ForwardResult, OpenedModel, open_model
 from visualizer.models.recorded_runs import KEEP_ALL_PARTS
 from visualizer.models.tokenizer_process import tokenizer_process
-from visualizer.progress import no_progress
+from visualizer.progress import ignore_progress
 from visualizer.runtime import run_in_thread
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from visualizer.models.image_preparation import PreparedImage
     from visualizer.models.model_client.remote_model import RemoteNextTokenPredictor
     from visualizer.models.model_source import LayerAndHead
-    from visualizer.models.recorded_runs import LayerGroupRun, PartsToKeep
+    from visualizer.models.recorded_runs import KeptLayersAndStages, LayerGroupRun
     from visualizer.progress import Progress
 
 TOP_TOKENS = 8
@@ -77,7 +77,7 @@ def open_model_folder(
     path: Path,
     device: Device,
     dtype: Dtype = Dtype.FLOAT32,
-    progress: Progress = no_progress,
+    progress: Progress = ignore_progress,
     parallelism: Parallelism = Parallelism.NONE,
     *,
     is_from_disk: bool = False,
@@ -100,7 +100,7 @@ def open_model_folder(
     image = ImageFile() if model.is_image_model else None
     folder = model.folder
     source = ModelSource(str(folder.path.absolute()), folder.name, folder.fingerprint, image=image)
-    _remember_model(source, device, dtype, model)
+    _register_opened_model(source, device, dtype, model)
     if is_from_disk:
         _from_disk.add(source.folder)
     else:
@@ -117,13 +117,15 @@ def replacement_text(model: OpenedModel, text: str) -> str:
     other = model.folder.initial_text
     if other:
         try:
-            model.inputs(text)
+            model.encode_inputs(text)
         except InputError:
             return other
     return ""
 
 
-def _remember_model(source: ModelSource, device: Device, dtype: Dtype, model: OpenedModel) -> None:
+def _register_opened_model(
+    source: ModelSource, device: Device, dtype: Dtype, model: OpenedModel
+) -> None:
     opened_models[source.folder, device, dtype] = model
     _opened_since_release.add(source.folder)
 
@@ -171,45 +173,45 @@ def read_text(
     ):
         return previous
     if is_on_server:
-        return read_on_server(source, text, made_of)
+        return run_text_on_server(source, text, made_of)
     model = opened_models.get((source.folder, device, dtype))
     if model is None:
         is_from_disk = source.folder in _from_disk
         opening = partial(open_model, source.path, device, dtype, is_from_disk=is_from_disk)
         model = run_in_thread(opening)
-        _remember_model(source, device, dtype, model)
+        _register_opened_model(source, device, dtype, model)
     if source.image is None:
         second, is_chat = source.second or None, source.is_chat
         edits = context_edits(model, text, source.edits, second, is_chat=is_chat)
-        cuts = source.cut_cells
+        cuts = source.cut_cells_by_head
         seen = model.read(text, edits, cuts, second, is_chat=is_chat, by_blocks=True)
     else:
-        image = _load_image(model, source.image)
-        edits = image_context_edits(model, image, source.edits)
-        seen = model.read_image(image, edits, source.cut_cells)
-    part = _select_part(source, seen.runs)
-    runs = find_part_runs(seen.runs, part)
+        image = _prepare_chosen_image(model, source.image)
+        edits = create_image_context_edits(model, image, source.edits)
+        seen = model.read_image(image, edits, source.cut_cells_by_head)
+    part = _select_part_name(source, seen.runs)
+    runs = find_runs_of_part(seen.runs, part)
     shown = max(runs, key=lambda each: len(each.group.layers))
     is_long = shown.run.trace.is_blockwise
-    reading = ModelReading(
+    reading = ModelForwardPass(
         made_of=made_of,
         layers=shown.group.layers,
-        edits=source.edit_descriptions,
-        cuts=source.cut_cells,
+        edits=source.edit_descriptions_by_head,
+        cuts=source.cut_cells_by_head,
         are_heads_switchable=model.heads.are_editable,
-        next_tokens=_next_tokens(model, seen),
+        next_tokens=_likeliest_next_tokens(model, seen),
         no_next_token=model.no_next_token_reason,
         captured=None,
         model=model,
         changes=_weight_changes(seen, shown),
-        largest_changes=_largest_changes(model, seen),
+        largest_changes=_largest_probability_changes(model, seen),
         is_of_lab=model.folder.lab_run is not None,
-        parts=describe_parts(seen.runs),
+        parts=attention_part_titles(seen.runs),
         part=part,
         context_edits=edits,
         training_step=model.folder.training_step,
-        fetch_captured=None if is_long else partial(captured_numbers, shown.run),
-        **_describe_text(model, source, text, part),
+        fetch_captured=None if is_long else partial(captured_attention_with_numbers, shown.run),
+        **_text_dependent_fields(model, source, text, part),
     )
     is_same = model.folder.fingerprint == source.fingerprint
     other = () if is_same else (FILES_CHANGED_ERROR.format(name=source.name),)
@@ -217,14 +219,16 @@ def read_text(
     return replace(shown.run, notices=notices, reading=reading)
 
 
-def _load_image(model: OpenedModel, chosen: ImageFile) -> PreparedImage:
+def _prepare_chosen_image(model: OpenedModel, chosen: ImageFile) -> PreparedImage:
     if not chosen.path:
         raise InputError("image", IMAGE_REQUIRED_ERROR.format(name=model.folder.name))
     return model.prepare_image(Path(chosen.path), chosen.sha256)
 
 
-def _describe_text(model: OpenedModel, source: ModelSource, text: str, part: str) -> dict[str, Any]:
-    """Return the fields of a `ModelReading` that depend on the text."""
+def _text_dependent_fields(
+    model: OpenedModel, source: ModelSource, text: str, part: str
+) -> dict[str, Any]:
+    """Return the fields of a `ModelForwardPass` that depend on the text."""
     if source.image is not None:
         return {"is_text_alone": False}
     special = model.special_tokens(
@@ -233,15 +237,15 @@ def _describe_text(model: OpenedModel, source: ModelSource, text: str, part: str
     return {
         "text": text,
         "special": special,
-        "has_chat_template": model.tokenizer_for_text.has_chat_template,
-        "second": model.second_text,
+        "has_chat_template": model.required_tokenizer.has_chat_template,
+        "second": model.second_text_use,
         "is_text_alone": not (source.is_chat or source.second),
     }
 
 
-def _select_part(source: ModelSource, runs: tuple[LayerGroupRun, ...]) -> str:
+def _select_part_name(source: ModelSource, runs: tuple[LayerGroupRun, ...]) -> str:
     """Return the requested part; by default, that of the decoder if there is a second text."""
-    names = part_names(runs)
+    names = attention_part_names(runs)
     if source.part in names:
         return source.part
     own = (
@@ -255,9 +259,11 @@ def _select_part(source: ModelSource, runs: tuple[LayerGroupRun, ...]) -> str:
 def _edit_notices(source: ModelSource) -> tuple[str, ...]:
     notices = []
     if source.edits:
-        notices.append(f"Edited: {describe_edits(source.edit_descriptions)}. {EDITED_HEADS_NOTICE}")
+        notices.append(
+            f"Edited: {describe_edits(source.edit_descriptions_by_head)}. {EDITED_HEADS_NOTICE}"
+        )
     if source.cuts:
-        notices.append(f"Cut: {describe_cuts(source.cut_cells)}. {CUT_EDGES_NOTICE}")
+        notices.append(f"Cut: {describe_cuts(source.cut_cells_by_head)}. {CUT_EDGES_NOTICE}")
     return tuple(notices)
 
 
@@ -277,19 +283,23 @@ def _other_layers_notices(runs: tuple[LayerGroupRun, ...], shown: LayerGroupRun)
     return (f"{shown.description}. Use the command line or a notebook to show {others}.",)
 
 
-def _next_tokens(model: OpenedModel, seen: ForwardResult) -> tuple[NextToken, ...]:
+def _likeliest_next_tokens(
+    model: OpenedModel, seen: ForwardResult
+) -> tuple[NextTokenCandidate, ...]:
     now, before = seen.next_token, seen.next_token_of_all_heads
     if now is None or before is None:
         return ()
     count = min(TOP_TOKENS, len(now))
     found = dict.fromkeys(chain(*(logs.topk(count).indices.tolist() for logs in (now, before))))
     return tuple(
-        NextToken(word, float(now[number].exp()), float(before[number].exp()))
+        NextTokenCandidate(word, float(now[number].exp()), float(before[number].exp()))
         for number, word in zip(found, model.token_texts(tuple(found)), strict=True)
     )
 
 
-def _largest_changes(model: OpenedModel, seen: ForwardResult) -> tuple[NextToken, ...]:
+def _largest_probability_changes(
+    model: OpenedModel, seen: ForwardResult
+) -> tuple[NextTokenCandidate, ...]:
     """Return the tokens with the largest change in probability due to the edits."""
     now, before = seen.next_token, seen.next_token_of_all_heads
     if now is None or before is None or now is before:
@@ -299,7 +309,7 @@ def _largest_changes(model: OpenedModel, seen: ForwardResult) -> tuple[NextToken
     likeliest = apart.topk(min(TOP_CHANGES, len(apart))).indices.tolist()
     found = [number for number in likeliest if apart[number] > 0]
     return tuple(
-        NextToken(word, *(float(each[number]) for each in shares))
+        NextTokenCandidate(word, *(float(each[number]) for each in shares))
         for number, word in zip(found, model.token_texts(found), strict=True)
     )
 
@@ -307,12 +317,12 @@ def _largest_changes(model: OpenedModel, seen: ForwardResult) -> tuple[NextToken
 MAX_TEXTS = 1000
 
 
-def attend_texts(
+def run_model_on_texts(
     model: OpenedModel,
     texts: Sequence[str],
     *,
     is_chat: bool = False,
-    kept: PartsToKeep = KEEP_ALL_PARTS,
+    kept: KeptLayersAndStages = KEEP_ALL_PARTS,
 ) -> Iterator[tuple[LayerGroupRun, ...]]:
     """Run a model on several texts, and yield the runs of each as in `OpenedModel.attend`.
 
@@ -335,7 +345,7 @@ def attend_texts(
             raise InputError(refused.field, sentence) from refused
 
 
-def create_token_reader(
+def create_next_token_predictor(
     model: OpenedModel | RemoteModel,
     text: str,
     factors: Mapping[LayerAndHead, float],
@@ -352,8 +362,8 @@ def create_token_reader(
     Raises
     ------
     InputError
-        As in `NextTokenPredictor` and `RemoteModel.reader`.
+        As in `NextTokenPredictor` and `RemoteModel.create_predictor`.
     """
     if isinstance(model, RemoteModel):
-        return model.reader(text, factors, is_chat=is_chat)
+        return model.create_predictor(text, factors, is_chat=is_chat)
     return NextTokenPredictor(model, text, factors, is_chat=is_chat)

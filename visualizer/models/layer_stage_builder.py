@@ -9,7 +9,7 @@ import torch
 from msgspec.structs import replace
 from torch import nn
 
-from visualizer.attention.cached_tensor import float64_on_cpu
+from visualizer.attention.cached_tensor import to_float64_on_cpu
 from visualizer.attention.layer_operations import (
     LayerStep,
     LinearLayer,
@@ -25,12 +25,12 @@ from visualizer.models.layer_values import (
     LayerRecording,
     RoutedExperts,
     StageReader,
-    are_close,
-    are_equal,
-    input_reader,
+    are_tensors_close,
+    are_tensors_equal,
+    module_input_reader,
+    module_output_reader,
     modules_with_input,
-    output_reader,
-    text_vectors,
+    vectors_without_batch_axis,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ DEFAULT_EPSILONS = (1e-5, 1e-6)
 """Values that norms may add to the mean square if the module does not specify one."""
 
 
-class RecordedLayer:
+class LayerStageBuilder:
     """The recorded passes of one layer, and the stages recognized so far.
 
     Parameters
@@ -86,12 +86,14 @@ class RecordedLayer:
         """Expert mixtures, by module path."""
         inner = layer_path(call.module)
         is_part = inner != path
-        self.attention_prefix = f"{inner}." if is_part else _attention_block(path, call.module)
+        self.attention_prefix = (
+            f"{inner}." if is_part else _attention_path_prefix(path, call.module)
+        )
         # In BERT, ``attention.output.dense`` is a sibling of ``attention.self``.
         self.attention_matrices: dict[str, ModuleCall] = {}
         self.feed_forward_matrices: dict[str, ModuleCall] = {}
         for name, each in self.module_calls.items():
-            if self._is_product(name, each):
+            if self._is_plain_matrix_product(name, each):
                 is_inside = name.startswith(self.attention_prefix)
                 matrices = self.attention_matrices if is_inside else self.feed_forward_matrices
                 matrices[name] = each
@@ -125,7 +127,7 @@ class RecordedLayer:
         unknown = self.steps.get("feed_forward")
         if step is None and unknown and unknown.step is None:
             self.remove_stages("feed_forward", "normed_feed_forward")
-        self.add_stage("result", output_reader(self.path), step, *reads)
+        self.add_stage("result", module_output_reader(self.path), step, *reads)
 
     def is_input_or_result(self, stream: Tensor, result: Tensor) -> bool:
         """Return whether a stream is the input of a module of the layer, or the layer's result."""
@@ -133,34 +135,37 @@ class RecordedLayer:
 
     def is_module_input(self, stream: Tensor) -> bool:
         """Return whether a stream is the input of a module of the layer."""
-        others = (text_vectors(each.given) for each in self.module_calls.values())
-        return any(are_equal(one, stream) for one in others)
+        others = (vectors_without_batch_axis(each.given) for each in self.module_calls.values())
+        return any(are_tensors_equal(one, stream) for one in others)
 
-    def _is_product(self, path: str, each: ModuleCall) -> bool:
+    def _is_plain_matrix_product(self, path: str, each: ModuleCall) -> bool:
         """Return whether a module is a matrix product with an unmodified recorded result.
 
         A model may add to a matrix's result in place. This is detected by recomputing some values
         of the last token, which takes almost no time.
         """
         module = self.modules[path]
-        given, result = text_vectors(each.given), text_vectors(each.result)
+        given, result = (
+            vectors_without_batch_axis(each.given),
+            vectors_without_batch_axis(each.result),
+        )
         if not is_matrix(module) or given is None or result is None:
             return False
         weights = own_weights(module, path)
         whole, bias = weights[f"{path}.weight"], weights.get(f"{path}.bias")
         matrix = whole if isinstance(module, nn.Linear) else whole.T
         some = torch.linspace(0, len(matrix) - 1, min(CHECKED_VALUES, len(matrix))).long()
-        recomputed = float64_on_cpu(matrix[some]) @ float64_on_cpu(given[-1])
+        recomputed = to_float64_on_cpu(matrix[some]) @ to_float64_on_cpu(given[-1])
         if bias is not None:
-            recomputed = recomputed + float64_on_cpu(bias[some])
-        last = float64_on_cpu(result[-1])
+            recomputed = recomputed + to_float64_on_cpu(bias[some])
+        last = to_float64_on_cpu(result[-1])
         error = (recomputed - last[some]).abs().max()
         return bool(error <= VALUE_TOLERANCE * last.abs().max().clamp_min(1e-12))
 
-    def recognized_norms(self, stream: Tensor) -> Iterator[tuple[str, Tensor, NormLayer]]:
+    def iterate_recognized_norms(self, stream: Tensor) -> Iterator[tuple[str, Tensor, NormLayer]]:
         """Yield the path, the result and the step of each recognized norm of a stream."""
         for path, result in modules_with_input(self.norms, stream):
-            if step := recognized_norm(self.modules[path], path, stream, result):
+            if step := recognize_norm(self.modules[path], path, stream, result):
                 yield path, result, step
 
     def linear_step(self, path: str, first: tuple[int, ...] = (0,)) -> LinearLayer:
@@ -185,7 +190,9 @@ class RecordedLayer:
         for name, each in self.steps.items():
             if name != "attended" and Role.RESIDUAL in each.reads and len(each.reads) == 1:
                 self.steps[name] = replace(each, reads=(Role.NORMED,))
-        self.add_stage(Role.NORMED, input_reader(self.path), ResidualAddition(), Role.RESIDUAL)
+        self.add_stage(
+            Role.NORMED, module_input_reader(self.path), ResidualAddition(), Role.RESIDUAL
+        )
 
     def add_identity_rotation(self, name: str, source: str) -> None:
         """Treat queries or keys without a rotary embedding as the result of an empty rotation."""
@@ -194,7 +201,7 @@ class RecordedLayer:
         self.steps[name] = LayerStageSpec(RotaryPosition(ROTARY_KEY, 0), (source,))
 
 
-def recognized_norm(
+def recognize_norm(
     module: nn.Module, path: str, given: Tensor, result: Tensor, within: float = VALUE_TOLERANCE
 ) -> NormLayer | None:
     """Return the kind of norm that explains the last token's result; None if no kind does.
@@ -208,7 +215,7 @@ def recognized_norm(
     """
     weight, bias = (getattr(module, name, None) for name in ("weight", "bias"))
     named = [float(value) for name in EPSILON_ATTRIBUTES if (value := getattr(module, name, None))]
-    vector, wanted = float64_on_cpu(given[..., -1, :]), float64_on_cpu(result[..., -1, :])
+    vector, wanted = to_float64_on_cpu(given[..., -1, :]), to_float64_on_cpu(result[..., -1, :])
     if any(part is not None and part.shape != vector.shape[-1:] for part in (weight, bias)):
         return None
     # If the mean of the vectors is 0, both kinds give the same result; the class name decides.
@@ -219,16 +226,16 @@ def recognized_norm(
         moved = vector - vector.mean(-1, keepdim=True) if is_centred else vector
         recomputed = moved * (moved.square().mean(-1, keepdim=True) + epsilon).rsqrt()
         if weight is not None:
-            recomputed = recomputed * (float64_on_cpu(weight) + adds_one)
+            recomputed = recomputed * (to_float64_on_cpu(weight) + adds_one)
         if bias is not None:
-            recomputed = recomputed + float64_on_cpu(bias)
-        if are_close(recomputed, wanted, within):
+            recomputed = recomputed + to_float64_on_cpu(bias)
+        if are_tensors_close(recomputed, wanted, within):
             has_gain, has_bias = weight is not None, bias is not None
             return NormLayer((path,), epsilon, is_centred, has_gain, has_bias, adds_one)
     return None
 
 
-def _attention_block(layer: str, module: str) -> str:
+def _attention_path_prefix(layer: str, module: str) -> str:
     """Return the path prefix of the attention's parts, which may be siblings of the module."""
     step = module[len(layer) + 1 :].split(".")[0]
     return f"{layer}.{step}."

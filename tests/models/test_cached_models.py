@@ -13,10 +13,10 @@ from visualizer.app import main
 from visualizer.attention.spec import Device
 from visualizer.errors import InputError
 from visualizer.models import model_path
-from visualizer.models.local_models import LocalModelEntry, list_models
+from visualizer.models.cached_models import LocalModelEntry, list_cached_models
 from visualizer.models.model_folder import model_name, read_model_folder
-from visualizer.models.model_path import find_model_folder, hub_cache
-from visualizer.models.text_reading import open_model_folder
+from visualizer.models.model_path import find_model_folder, hub_cache_folder
+from visualizer.models.model_text_runs import open_model_folder
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
 LLAMA = {"model_type": "llama", "num_hidden_layers": 3, "num_attention_heads": 4}
@@ -24,15 +24,15 @@ LLAMA = {"model_type": "llama", "num_hidden_layers": 3, "num_attention_heads": 4
 
 def test_the_cache_folder_follows_the_environment_variables() -> None:
     home = Path.home()
-    assert hub_cache({"HF_HUB_CACHE": "/a", "HF_HOME": "/b"}) == Path("/a")
-    assert hub_cache({"HF_HOME": "~/b", "XDG_CACHE_HOME": "/c"}) == home / "b" / "hub"
-    assert hub_cache({"XDG_CACHE_HOME": "/c"}) == Path("/c/huggingface/hub")
-    assert hub_cache({}) == home / ".cache" / "huggingface" / "hub"
+    assert hub_cache_folder({"HF_HUB_CACHE": "/a", "HF_HOME": "/b"}) == Path("/a")
+    assert hub_cache_folder({"HF_HOME": "~/b", "XDG_CACHE_HOME": "/c"}) == home / "b" / "hub"
+    assert hub_cache_folder({"XDG_CACHE_HOME": "/c"}) == Path("/c/huggingface/hub")
+    assert hub_cache_folder({}) == home / ".cache" / "huggingface" / "hub"
 
 
 def test_an_absent_or_empty_cache_contains_no_models(tmp_path: Path) -> None:
-    assert list_models(tmp_path / "nothing") == ()
-    assert list_models(tmp_path) == ()
+    assert list_cached_models(tmp_path / "nothing") == ()
+    assert list_cached_models(tmp_path) == ()
 
 
 def test_models_are_listed_with_their_sizes(tmp_path: Path, tiny_model_folder: Path) -> None:
@@ -41,7 +41,7 @@ def test_models_are_listed_with_their_sizes(tmp_path: Path, tiny_model_folder: P
     for other in ("datasets--some--texts", "models--empty--one", ".locks"):
         (tmp_path / other).mkdir()
     (tmp_path / "models--a--file").touch()
-    another, tiny = list_models(tmp_path)
+    another, tiny = list_cached_models(tmp_path)
     size = sum(file.stat().st_size for file in tiny_model_folder.iterdir())
     numbers = tiny.parameters
     assert tiny == LocalModelEntry("org/tiny", real, "llama", 2, 4, numbers, size)
@@ -54,7 +54,10 @@ def test_models_are_listed_with_their_sizes(tmp_path: Path, tiny_model_folder: P
 def test_counts_in_sections_of_a_config_are_found(tmp_path: Path) -> None:
     cache_config(tmp_path, "a/b", {"model_type": "gemma3", "text_config": LLAMA})
     cache_config(tmp_path, "c/d", {"model_type": "x", "n_layer": True, "n_head": "4", "z": [1]})
-    assert [(model.layers, model.heads) for model in list_models(tmp_path)] == [(3, 4), (0, 0)]
+    assert [(model.layers, model.heads) for model in list_cached_models(tmp_path)] == [
+        (3, 4),
+        (0, 0),
+    ]
 
 
 def test_models_that_cannot_be_opened_state_the_reason(tmp_path: Path) -> None:
@@ -64,30 +67,30 @@ def test_models_that_cannot_be_opened_state_the_reason(tmp_path: Path) -> None:
     broken = cache_config(tmp_path, "c/broken", LLAMA)
     (broken / "model.safetensors").write_bytes(b"\xff" * 100)
     (cache_config(tmp_path, "d/bare", LLAMA) / "config.json").unlink()
-    said = {model.name: model.unavailable_reason for model in list_models(tmp_path)}
+    said = {model.name: model.unavailable_reason for model in list_cached_models(tmp_path)}
     assert "custom code" in said["a/code"]
     assert "can run code" in said["b/pickled"]
     assert "damaged" in said["c/broken"]
     assert "no config.json" in said["d/bare"]
-    assert all(model.bytes for model in list_models(tmp_path))
+    assert all(model.bytes for model in list_cached_models(tmp_path))
 
 
 def test_the_snapshot_of_the_main_branch_or_the_newest_is_used(tmp_path: Path) -> None:
     old = cache_config(tmp_path, "a/b", LLAMA)
     new = cache_config(tmp_path, "a/b", LLAMA, "b" * 40)
     os.utime(old, (1, 1))
-    assert list_models(tmp_path)[0].path == new
+    assert list_cached_models(tmp_path)[0].path == new
     refs = repository(tmp_path, "a/b") / "refs"
     refs.mkdir()
     for written, expected in ((COMMIT, old), ("c" * 40, new), ("../../..", new)):
         (refs / "main").write_text(written, encoding="ascii")
-        assert list_models(tmp_path)[0].path == expected
+        assert list_cached_models(tmp_path)[0].path == expected
 
 
 @pytest.mark.skipif(os.name == "nt", reason="such a name cannot be there")
 def test_a_name_is_shown_as_one_line_of_text(tmp_path: Path) -> None:
     cache_config(tmp_path, "a/<b>\n\x07c", LLAMA)
-    assert list_models(tmp_path)[0].name == "a/<b>��c"
+    assert list_cached_models(tmp_path)[0].name == "a/<b>��c"
 
 
 def test_the_number_of_examined_entries_is_limited(
@@ -96,7 +99,7 @@ def test_the_number_of_examined_entries_is_limited(
     for number in range(4):
         cache_config(tmp_path, f"a/{number}", LLAMA)
     monkeypatch.setattr(model_path, "MAX_ENTRIES", 3)
-    assert len(list_models(tmp_path)) == 3
+    assert len(list_cached_models(tmp_path)) == 3
 
 
 @pytest.mark.skipif(os.name == "nt", reason="has no pipes that are files")
@@ -106,7 +109,7 @@ def test_a_pipe_in_place_of_a_file_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(snapshot / "config.json")
     (repository(tmp_path, "a/b") / "refs").mkdir()
     os.mkfifo(repository(tmp_path, "a/b") / "refs" / "main")
-    assert "it is not a file, but a pipe" in list_models(tmp_path)[0].unavailable_reason
+    assert "it is not a file, but a pipe" in list_cached_models(tmp_path)[0].unavailable_reason
 
 
 def refusal(path: Path) -> str:
@@ -162,7 +165,7 @@ def test_a_broken_link_names_the_file_and_the_model(cached: Path, name: str) -> 
     assert f"“{name}” is missing" in said
     assert "hf download org/tiny" in said
     assert "ffff" not in said
-    assert list_models(cached.parents[2])[0].unavailable_reason == said
+    assert list_cached_models(cached.parents[2])[0].unavailable_reason == said
 
 
 def test_a_missing_weights_file_is_named(cached: Path) -> None:

@@ -18,7 +18,7 @@ def _no_description(row: int, column: int) -> str:
     return ""
 
 
-class LabelledCells(Struct, frozen=True, eq=False):
+class ColouredTable(Struct, frozen=True, eq=False):
     """A table of coloured numbers.
 
     Parameters
@@ -62,7 +62,7 @@ class LabelledCells(Struct, frozen=True, eq=False):
     separate_upper_limit: float = 0.0
     describe: Callable[[int, int], str] = _no_description
 
-    def positions(self) -> np.ndarray:
+    def scale_positions(self) -> np.ndarray:
         """Return each value's position on the colour scale, from 0 to 1; NaN stays NaN."""
         span = self.high - self.low
         found = (self.values - self.low) / (span if span > 0 else 1.0)

@@ -57,7 +57,7 @@ def find_transformers_model(given: object) -> nn.Module:
         is_counted = not isinstance(each, nn.Module | list | tuple | Mapping)
         if depth >= is_counted:
             waiting += (
-                (path + step, part, depth - is_counted) for step, part in _contents_of(each)
+                (path + step, part, depth - is_counted) for step, part in _contained_objects(each)
             )
     if len(found) == 1:
         ((_, model),) = found.values()
@@ -76,7 +76,7 @@ def find_transformers_model(given: object) -> nn.Module:
     raise InputError("model", sentence)
 
 
-def _contents_of(whole: Any) -> Iterator[tuple[str, Any]]:
+def _contained_objects(whole: Any) -> Iterator[tuple[str, Any]]:
     """Yield the contents of an object, with the Python expressions that access them."""
     if isinstance(whole, nn.Module):
         yield from _child_modules(whole)
