@@ -9,6 +9,7 @@ import pytest
 from PySide6.QtCore import QPoint, QPointF
 from PySide6.QtGui import QColor
 
+from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.features.tensor_editor.presenter import NUMBER_TABLE_PANEL
 from visualizer.format import format_number
 from visualizer.heatmap.flow_descriptions import tooltip_at
@@ -62,15 +63,23 @@ def test_a_layer_weight_is_described_with_its_number(flow_hand: Hand, stage: str
     slot, trace = _placement(flow_hand).operands[at], _trace(flow_hand)
     assert slot is not None
     before = flow_hand.board.viewport().grab().toImage()
+    hint = flow_hand.caption
     flow_hand.move_to(slot.cell_area(1, 0).center().toPoint())
-    flow_hand.until(lambda: flow_hand.board.hover_description != "")
+    flow_hand.until(lambda: flow_hand.caption != hint)
     name = {"queries": "W_query.weight", "output": "out_proj.weight"}[stage]
     weight = float(trace.parameters[name][0, 1])  # [out, in]
-    assert format_number(weight) in flow_hand.caption
+    flow_hand.settle()
+    panel = flow_hand.window.workspace.screen.panel(CELL_PANEL)
+    assert panel is not None
+    assert panel.equation is not None
+    assert (panel.value, panel.equation.plain_text) == (
+        format_number(weight), f"{slot.heatmap.title}[2, 1] = {format_number(weight)}"
+    )  # fmt: skip
+    assert flow_hand.caption == panel.plain_text
     assert flow_hand.board.viewport().grab().toImage() != before
-    assert slot.heatmap.title in _tooltip(flow_hand, slot.cell_area(1, 0).center())
+    assert slot.heatmap.title in flow_hand.caption
     flow_hand.leave()
-    flow_hand.until(lambda: flow_hand.board.hover_description == "")
+    flow_hand.until(lambda: flow_hand.caption == hint)
 
 
 def test_a_click_on_a_layer_name_shows_its_numbers(flow_hand: Hand) -> None:

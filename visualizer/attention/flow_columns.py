@@ -179,11 +179,11 @@ def _find_operand(group: list[Stage]) -> tuple[str, bool, str]:
             if at is not None:
                 return stage.reads[at], is_transposed, ""
         if stage.operation in LAYER_OPERATIONS:
-            return "", False, _layer_name(stage)
+            return "", False, layer_name_of_stage(stage)
     return "", False, ""
 
 
-def _layer_name(stage: Stage) -> str:
+def layer_name_of_stage(stage: Stage) -> str:
     """Return the name of the layer that computes a stage, or an empty string without weights."""
     if stage.parameters:
         return stage.parameters[0]

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visualizer.format import format_number
 from visualizer.heatmap.flow_headings_paint import layer_name_column_at, state_label_at
 from visualizer.heatmap.flow_labels_paint import flow_context_menu_target
-from visualizer.heatmap.flow_presenter import OPERATION_SIGN
 from visualizer.heatmap.panel_margins import format_compact_scale
 from visualizer.session.token_selection import TokenRole
 
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
     from PySide6.QtCore import QPointF
 
     from visualizer.heatmap.board import Heatmap
-    from visualizer.heatmap.board_layout import ContextMenuTarget, FlowPlacement, LayerWeightCell
+    from visualizer.heatmap.board_layout import ContextMenuTarget, FlowPlacement
 
 MAX_NAMED = 3
 """Maximum number of other tokens that the description of a token names."""
@@ -35,15 +32,9 @@ def tooltip_at(placement: FlowPlacement, point: QPointF, hidden: Container[str])
     hidden : container of str
         The stages without visible numbers.
     """
-    cell, named, state = (
-        placement.layer_weight_cell_at(point),
-        layer_name_column_at(placement, point),
-        state_label_at(placement, point),
-    )
-    if cell or named is not None:
-        at = cell.at if cell else named
-        assert at is not None
-        return describe_layer_weights(placement, at)
+    named, state = layer_name_column_at(placement, point), state_label_at(placement, point)
+    if named is not None:
+        return describe_layer_weights(placement, named)
     if state and not state.is_shown:
         return f"Show {state.title}. {_describe_states_at(placement, point)}"
     target = placement.click_target_at(point)
@@ -113,25 +104,6 @@ def describe_layer_weights(placement: FlowPlacement, at: int) -> str:
     return (
         f"{_layer_name(heatmap)}: {rows:,} × {columns:,} weights, which are adjusted by "
         f"training; here {placement.panels.origin}."
-    )
-
-
-def describe_layer_weight_cell(placement: FlowPlacement, cell: LayerWeightCell) -> str:
-    """Describe one weight of a layer in a sentence (HTML)."""
-    slot, panels = placement.operands[cell.at], placement.panels
-    assert slot is not None
-    heatmap, column = slot.heatmap, panels.columns[cell.at]
-    result = panels.titles[cell.at][column.states.index(column.layer_stage)]
-    source = panels.operations[cell.at].partition(OPERATION_SIGN)[0]
-    value = heatmap.values[
-        heatmap.rows.cell_index_of(cell.row), heatmap.columns.cell_index_of(cell.column)
-    ]
-    pooled = f", the largest of {heatmap.rows.block} × {heatmap.columns.block}"
-    return (
-        f"Row {cell.row + 1:,}, column {cell.column + 1:,} of {escape(_layer_name(heatmap))}: "
-        f"the weight of column {cell.row + 1:,} of {escape(source)} in column "
-        f"{cell.column + 1:,} of {escape(result)}. <b>{format_number(float(value))}</b>"
-        f"{pooled if heatmap.is_pooled else ''}"
     )
 
 

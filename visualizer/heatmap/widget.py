@@ -55,7 +55,6 @@ from visualizer.heatmap.flow_cursor_paint import (
     panel_highlights,
 )
 from visualizer.heatmap.flow_descriptions import (
-    describe_layer_weight_cell,
     describe_token_attention,
     token_at,
     tooltip_at,
@@ -643,12 +642,10 @@ class BoardView(BoardCanvas):
 
     @property
     def hover_description(self) -> str:
-        """Description of the weight or the token under the pointer (HTML), if there is one."""
+        """Description of the token under the pointer (HTML), if there is one."""
         flow, place = self.board_layout.flow, self._marked_place
-        if flow is None or place is None:
+        if flow is None or place is None or isinstance(place, LayerWeightCell):
             return ""
-        if isinstance(place, LayerWeightCell):
-            return describe_layer_weight_cell(flow, place)
         return escape(describe_token_attention(flow, place, self._hidden_stages))
 
     @property

@@ -342,9 +342,8 @@ class MainWindow(QMainWindow):
         status, cell_panel = screen.panel(STATUS_PANEL), screen.panel(CELL_PANEL)
         is_covered = self.controllers.start_page.page is not None
         self.facts.setText(status.progress or status.facts * (not is_covered))
-        is_pointed = (
-            screen.resolved is not None and screen.resolved.hovered_or_pinned_cell is not None
-        )
+        resolved = screen.resolved
+        is_pointed = resolved and (resolved.hovered_or_pinned_cell or resolved.hovered_or_pinned_parameter)
         if self.board.hover_description:
             self.playback_bar.show_cell(self.board.hover_description)
         elif cell_panel and is_pointed:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention.display_transforms import HeadAggregate, WeightTransform
+from visualizer.attention.flow_columns import layer_name_of_stage
 from visualizer.attention.layer_operations import ExpertMixture
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import layer_symbol
@@ -265,7 +266,7 @@ def explain_parameter(resolved: ResolvedView, parameter: ParameterCell) -> CellE
     if factor is None or parameter.row >= len(factor.read):
         return None
     value = format_number(float(factor.read[parameter.row]))
-    (layer, *_), (source, *_) = stage.parameters or (stage.name,), stage.reads
+    layer, (source, *_) = layer_name_of_stage(stage), stage.reads
     symbol, row, column = layer_symbol(layer), parameter.row + 1, parameter.column + 1
     places = [*([f"head {head + 1}"] if head is not None else []), f"row {row:,}"]
     used = f"column {column:,} of {stage.title}"
@@ -279,6 +280,7 @@ def explain_parameter(resolved: ResolvedView, parameter: ParameterCell) -> CellE
         rest="",
         closing="",
         is_pinned=parameter == resolved.view.pinned_parameter,
+        equation=Equation(f"{symbol}[{row:,}, {column:,}]", (EquationPart(value, False),), ""),
         dependent_cells=(DependentCell(cell, used),),
     )
 
