@@ -472,7 +472,17 @@ def test_what_is_said_of_a_stage_is_true(case: Case) -> None:
             there = np.count_nonzero(said.rows("weights"))
             assert int(taken[2]) == there
             assert int(taken[1]) == there - np.count_nonzero(numbers)
-        if read_most := re.search(r"(?:most attention|same weight), ([^,;]*?)(?: each)?\.$", told):
+        read_most = re.search(
+            r"(?:most attention|same weight), ([^,;(]*?)(?: each)?"
+            r"(?: \(uniform weights: (.*)\))?\.$",
+            told,
+        )
+        if read_most and read_most[2]:
+            key = int(said.unpadded.mean(axis=0, dtype=np.float64).argmax())
+            rows = said.allowed()[: len(said.unpadded)]
+            shares = [row[key] / row.sum() if row.any() else 0.0 for row in rows]
+            assert read_most[2] == format_percentage(float(np.mean(shares)))
+        if read_most:
             means = said.unpadded.mean(axis=0, dtype=np.float64)
             assert read_most[1] == format_percentage(float(means.max()))
             most = [said.words[int(means.argmax())]]
@@ -528,7 +538,7 @@ STAGES_OF_THE_BOOK = {
     "scaled": "In head 1, dividing by √1 = 1 changes no score; the largest stays 0.3079.",
     "masked": "In head 1, no token may attend to later tokens: 15 of 36 scores become −∞.",
     "weights": "In head 1, softmax turns each row of scores into weights that sum to 1; "
-    "on average, Your receives the most attention, 40%.",
+    "on average, Your receives the most attention, 40% (uniform weights: 41%).",
     "context": "In head 1, each token’s weights mix the values into its context vector; "
     "the largest number, −0.4519, is that of Your.",
     "concat": "The context vectors from both heads are concatenated, 2 numbers per token; "
@@ -662,7 +672,7 @@ def test_rows_of_padding_are_not_in_the_average() -> None:
     run = a_run("a b c d", "e f", normalisation=NormalisationKind.UNIFORM)
     assert told(run, whole(run, "weights"), text=1) == (
         "In head 1, each of 2 tokens attends equally to its allowed keys; "
-        "on average, e receives the most attention, 75%."
+        "on average, e receives the most attention, 75% (uniform weights: 75%)."
     )
 
 

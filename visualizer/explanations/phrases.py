@@ -281,7 +281,18 @@ def most_attended_key_phrase(context: StepContext) -> str:
         keys = f"{context.key_name(top.at)} and {other_count_phrase(top.occurrences - 1)}"
         return f"on average, {keys} {receive} the most attention, {part} each"
     receives = receive if context.is_before_mask else "receives"
-    return f"on average, {context.key_name(top.at)} {receives} the most attention, {part}"
+    most = f"on average, {context.key_name(top.at)} {receives} the most attention, {part}"
+    return most + _uniform_share_phrase(context, top.at)
+
+
+def _uniform_share_phrase(context: StepContext, key: int) -> str:
+    """State which mean weight a key has because of the mask alone, if there is a mask."""
+    allowed = context.allowed_cells()[: context.query_count]
+    if context.is_before_mask or allowed.all():
+        return ""
+    counts = np.maximum(1, allowed.sum(axis=1))
+    share = float((allowed[:, key] / counts).mean())
+    return f" (uniform weights: {format_percentage(share)})"
 
 
 def empty_rows_phrase(cells: np.ndarray) -> str:

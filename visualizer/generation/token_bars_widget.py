@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from visualizer.attention.model_forward_pass import NextTokenCandidate
 
+RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 BARS_WIDTH_PX = 252
 ROW_HEIGHT_PX = 22
 """Height of a row, in pixels at the default text size."""
@@ -48,15 +49,20 @@ class NextTokenProbabilityBars(QWidget):
         self.rows, self._is_edited, self._theme = rows, is_edited, theme
         set_accessible_value(self, describe_next_tokens(rows, is_edited))
         self.setVisible(bool(rows))
-        self.setFixedHeight(max(1, len(rows) * self._line_height))
+        self.setFixedHeight(max(1, self._line_count * self._line_height))
         self.update()
+
+    @property
+    def _line_count(self) -> int:
+        """Number of rows, including one with the names of the columns if the model is edited."""
+        return len(self.rows) + self._is_edited
 
     @property
     def _line_height(self) -> int:
         return round(ROW_HEIGHT_PX * text_scale())
 
     def sizeHint(self) -> QSize:
-        return QSize(round(BARS_WIDTH_PX * text_scale()), len(self.rows) * self._line_height)
+        return QSize(round(BARS_WIDTH_PX * text_scale()), self._line_count * self._line_height)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         painter, label_font = QPainter(self), scaled_font(12)
@@ -64,9 +70,15 @@ class NextTokenProbabilityBars(QWidget):
         metrics = QFontMetricsF(label_font)
         name_width = min(0.3 * self.width(), 110 * text_scale())
         share_width = widest_percentage_width(metrics) + 4
-        columns = 2 if self._is_edited else 1
-        room = max(1.0, self.width() - name_width - columns * share_width)
-        for at, row in enumerate(self.rows):
+        # Also without edits, there is room for two columns, so that the bars keep their scale.
+        columns = 2 * share_width
+        room = max(1.0, self.width() - name_width - columns)
+        if self._is_edited:
+            first = QRectF(self.width() - columns, 0, share_width, self._line_height)
+            for place, name in ((first, "edited"), (first.translated(share_width, 0), "before")):
+                painter.setPen(QColor(self._theme.quiet))
+                painter.drawText(place, RIGHT, name)
+        for at, row in enumerate(self.rows, int(self._is_edited)):
             top, line = at * self._line_height, self._line_height
             self._paint_token_name(
                 painter, metrics, row.token, QRectF(0, top, name_width - 6, line)
@@ -74,9 +86,8 @@ class NextTokenProbabilityBars(QWidget):
             bar = QRectF(name_width, top + 0.2 * line, max(1.0, room * row.probability), 0.6 * line)
             painter.fillRect(bar, QColor(self._theme.ink))
             painter.setPen(QColor(self._theme.ink))
-            flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-            place = QRectF(self.width() - columns * share_width, top, share_width, line)
-            painter.drawText(place, flags, format_short_percentage(row.probability))
+            place = QRectF(self.width() - columns, top, share_width, line)
+            painter.drawText(place, RIGHT, format_short_percentage(row.probability))
             if self._is_edited:
                 self._paint_unedited_probability(
                     painter, row, place.translated(share_width, 0), name_width, room
@@ -98,8 +109,7 @@ class NextTokenProbabilityBars(QWidget):
         at = left + room * row.probability_of_all_heads
         painter.drawLine(round(at), round(place.top() + 3), round(at), round(place.bottom() - 3))
         painter.setPen(quiet)
-        flags = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-        painter.drawText(place, flags, format_short_percentage(row.probability_of_all_heads))
+        painter.drawText(place, RIGHT, format_short_percentage(row.probability_of_all_heads))
 
 
 def widest_percentage_width(metrics: QFontMetricsF) -> float:

@@ -133,7 +133,7 @@ def paint_highlights(
 
 
 def _cover_panel(painter: QPainter, slot: PanelSlot, theme: Theme, *, is_marked: bool) -> None:
-    """Cover a panel; place "?" inside a cell if there is room, so that no frame crosses it."""
+    """Cover a panel; no line of its grid crosses the "?" in the middle."""
     area = slot.cells.adjusted(0, 0, row_sums_width(slot.heatmap), 0)
     painter.fillRect(area, QColor(theme.paper))
     _paint_grid(painter, slot, 0, theme)
@@ -141,10 +141,11 @@ def _cover_panel(painter: QPainter, slot: PanelSlot, theme: Theme, *, is_marked:
         return
     painter.setFont(scaled_font(QUESTION_PX))
     painter.setPen(QColor(theme.quiet))
-    is_roomy = min(slot.cell_width, slot.cell_height) >= QUESTION_PX * text_scale()
-    rows, columns = slot.heatmap.rows.visible_range, slot.heatmap.columns.visible_range
-    middle = slot.cell_area(rows[len(rows) // 2], columns[len(columns) // 2])
-    painter.drawText(middle if is_roomy else slot.cells, panel_margins_paint.ALIGN_CENTRE, "?")
+    side = 1.5 * QUESTION_PX * text_scale()
+    middle = QRectF(0, 0, min(side, slot.cells.width() - 2), min(side, slot.cells.height() - 2))
+    middle.moveCenter(slot.cells.center())
+    painter.fillRect(middle, QColor(theme.paper))
+    painter.drawText(slot.cells, panel_margins_paint.ALIGN_CENTRE, "?")
 
 
 def uncomputed_areas(slot: PanelSlot, reach: ComputedExtent) -> tuple[QRectF, ...]:

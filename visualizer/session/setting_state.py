@@ -34,10 +34,10 @@ def describe_remedy(field: str, value: object, settings: tuple[Setting, ...] = S
     if setting.kind is SettingKind.OWN:
         return "Use random values generated from the seed"
     if isinstance(value, bool):
-        return f"Turn {setting.label.lower()} {'on' if value else 'off'}"
+        return f"Turn “{setting.label}” {'on' if value else 'off'}"
     number = _format_number(value) if isinstance(value, int | float) else value
     words = dict(setting.choices).get(value, number)
-    return f"Set {setting.label.lower()} to {words}"
+    return f"Set “{setting.label}” to {words}"
 
 
 def _format_number(value: float) -> str:

@@ -44,7 +44,8 @@ TEXT_SCALE = 1.5
 STROKE_SCALE = 1.75
 """Factor by which frames are widened so that they are visible from the back of a room."""
 HINT = (
-    "Presenter mode  ·  Page Down, Page Up: step  ·  B or .: blank the screen  ·  F5 or Esc: exit"
+    "Presenter mode  ·  Page Down, Page Up: step  ·  1 to 9: head, 0: all heads"
+    "  ·  B or .: blank the screen  ·  F5 or Esc: exit"
 )
 BLANK_HINT = "Presenter mode  ·  press any key to show the heatmaps"
 MAX_HEIGHT_PX = 2**24 - 1

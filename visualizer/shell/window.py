@@ -15,7 +15,7 @@ from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
 from visualizer.features.mask_editor.controller import MaskStrokeEventFilter
 from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
-from visualizer.features.playback.playback_bar_widget import PlaybackBar
+from visualizer.features.playback.playback_bar_widget import HINT, OVERVIEW_HINT, PlaybackBar
 from visualizer.features.setup.bar_widget import SettingsBar
 from visualizer.features.token_strip.presenter import TOKENS_PANEL
 from visualizer.features.view_bar.presenter import VIEW_CONTROLS_PANEL
@@ -343,13 +343,16 @@ class MainWindow(QMainWindow):
         is_covered = self.controllers.start_page.page is not None
         self.facts.setText(status.progress or status.facts * (not is_covered))
         resolved = screen.resolved
-        is_pointed = resolved and (resolved.hovered_or_pinned_cell or resolved.hovered_or_pinned_parameter)
+        is_pointed = resolved and (
+            resolved.hovered_or_pinned_cell or resolved.hovered_or_pinned_parameter
+        )
         if self.board.hover_description:
             self.playback_bar.show_cell(self.board.hover_description)
         elif cell_panel and is_pointed:
             self.playback_bar.show_cell(cell_panel.caption, cell_panel.equation)
         else:
             self.playback_bar.show_cell()
+        self.playback_bar.set_hint(HINT if self.docks.are_heatmaps_shown else OVERVIEW_HINT)
         self.provenance.setText(status.provenance)
         role = "warning badge" if "untrained" in status.provenance else "badge"
         if role != self.provenance.property("role"):

@@ -232,9 +232,9 @@ def test_own_numbers_that_do_not_fit_are_mended_by_drawing() -> None:
 
 
 def test_remedies_write_numbers_as_they_are_typed() -> None:
-    assert describe_remedy("d_in", 1_000_000) == "Set embedding size to 1,000,000"
-    assert describe_remedy("dropout", 0.0) == "Set dropout to 0"
-    assert describe_remedy("dropout", 0.00001) == "Set dropout to 0.00001"
+    assert describe_remedy("d_in", 1_000_000) == "Set “Embedding size” to 1,000,000"
+    assert describe_remedy("dropout", 0.0) == "Set “Dropout” to 0"
+    assert describe_remedy("dropout", 0.00001) == "Set “Dropout” to 0.00001"
 
 
 OWN = ("own_input", "own_weights")

@@ -93,7 +93,7 @@ def test_a_problem_is_at_its_setting_with_a_remedy() -> None:
     wrong = [one for one in setup.settings if one.problem]
     (heads,) = wrong
     assert heads.setting.name == "heads"
-    assert heads.remedy_text == "Set heads to 2"
+    assert heads.remedy_text == "Set “Heads” to 2"
 
 
 def test_a_rejection_is_at_its_setting_or_among_the_others() -> None:
@@ -134,6 +134,6 @@ def test_a_locked_setting_offers_no_change_that_cannot_be_made() -> None:
     free, locked = (present_settings(TrainingSettings(), refused, "", locked=said)
                     for said in ("", "It has begun."))  # fmt: skip
     (one,) = [row for row in free.settings if row.setting.name == "batch"]
-    assert one.remedy_text == "Set batch size to 8"
+    assert one.remedy_text == "Set “Batch size” to 8"
     (one,) = [row for row in locked.settings if row.setting.name == "batch"]
     assert (one.remedy_text, one.problem and one.problem.sentence) == ("", "It does not fit.")

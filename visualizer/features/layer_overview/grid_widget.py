@@ -243,7 +243,7 @@ class HeadHeatmapGrid(CellTable):
                 return
             layer, head = self.panel.places[index]
             place = QRectF(box.left(), box.top() + self.spacing - 2, box.width(), self._name_height)
-            words = f"{self.panel.layers[layer] + 1}.{head + 1}"
+            words = f"L{self.panel.layers[layer] + 1} H{head + 1}"
             painter.drawText(place, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextDontClip, words)
 
     def _paint_layer_and_head_numbers(self, painter: QPainter) -> None:

@@ -50,8 +50,10 @@ RIGHT_COMMANDS = ("playback.toggle_loop", "playback.predict")
 ROW_HEIGHT_PX, PLAY_BUTTON_PX, ICON_PX, PLAY_ICON_PX = 94, 38, 20, 18
 SENTENCE_PX, EQUATION_PX = (17, 15, 13), (13,)
 SENTENCE_LINES = 2
-HINT = "Point at a number to see how it is computed. Press Space to play the computation."
+HINT = "Point at a number to see how it is computed, or play the computation."
 """Text that is shown if there is nothing to describe."""
+OVERVIEW_HINT = "Point at a head to see its attention pattern. Click a head to open it."
+"""Text that is shown with the heads of all layers."""
 ALL_COMPUTED = "all steps computed"
 GRAIN_LABELS = {
     StepSize.TOUR: "Tour",
@@ -81,6 +83,7 @@ class PlaybackBar(QWidget):
         self.setObjectName("transport")
         self.setAccessibleName("Playback")
         self.shown: tuple[PlaybackBarContents, Theme] | None = None
+        self._hint = HINT
         self._cell: tuple[str, Equation | None] | None = None
         """Caption and equation of the hovered or pinned cell, or None without such a cell."""
         self.caption = ElidedHtmlLabel("Step description", SENTENCE_PX, SENTENCE_LINES)
@@ -187,6 +190,12 @@ class PlaybackBar(QWidget):
         self._cell = (caption, equation) if caption else None
         self._show_texts()
 
+    def set_hint(self, hint: str) -> None:
+        """Set the text that is shown if there is nothing to describe."""
+        if hint != self._hint:
+            self._hint = hint
+            self._show_texts()
+
     def _show_texts(self) -> None:
         """Show the texts of the step.
 
@@ -199,7 +208,9 @@ class PlaybackBar(QWidget):
         if self._cell and bar.question is None and not bar.playhead.is_playing:
             texts = self._cell
         is_quiet = not texts[0] and bar.count > 0
-        hint = f"<span style='color:{theme.quiet}'>{bar.range_notice or HINT}</span>" * is_quiet
+        hint = (
+            f"<span style='color:{theme.quiet}'>{bar.range_notice or self._hint}</span>" * is_quiet
+        )
         self.caption.show_html((texts[0] or hint,))
         self.equation.show_html(*equation_to_html(texts[1], theme))
 

@@ -32,6 +32,15 @@ CLOSING = "All steps are computed. Point at a number to see its calculation."
 """Caption after the last step."""
 
 
+class WeightsRange(Struct, frozen=True):
+    """The end of the colour range of weights, and the text and the source of the weights."""
+
+    end: str
+    title: str
+    texts: tuple[tuple[str, ...], ...]
+    source: str
+
+
 class PlaybackBarContents(Struct, frozen=True):
     """The contents of the playback bar.
 
@@ -43,9 +52,9 @@ class PlaybackBarContents(Struct, frozen=True):
         Caption of the step (HTML); empty outside playback, unless it has just ended.
     question : PredictionQuestion or None
         Question of the prediction in progress.
-    weights_range : tuple of str
-        The title of the weights on the board and the end of their colour range; empty if the
-        board shows no weights or the range does not depend on the numbers.
+    weights_range : WeightsRange or None
+        The colour range of the weights; None if the board shows no weights or the range does not
+        depend on the numbers.
     range_notice : str
         States that the colour range has changed, because equal colours then no longer stand for
         equal weights; empty if it has not.
@@ -59,7 +68,7 @@ class PlaybackBarContents(Struct, frozen=True):
     equation: Equation | None = None
     question: PredictionQuestion | None = None
     is_revealed: bool = False
-    weights_range: tuple[str, ...] = ()
+    weights_range: WeightsRange | None = None
     range_notice: str = ""
     made_of: Hashable = None
 
@@ -73,7 +82,10 @@ def present_playback(
     """Return the contents of the bar, or the same object as before if nothing changed."""
     if previous.made_of == resolved.step_key:
         return previous
-    highlights, weights_range = contents.step_highlights, _weights_range(contents.board)
+    highlights, weights_range = (
+        contents.step_highlights,
+        _weights_range(resolved.run, contents.board),
+    )
     guess, place, timeline = resolved.prediction, resolved.place, resolved.timeline
     bar = PlaybackBarContents(
         timeline.step_index(PlaybackPosition(guess.stage) if guess else place),
@@ -103,17 +115,20 @@ def present_playback(
     )
 
 
-def _weights_range(board: Board) -> tuple[str, ...]:
+def _weights_range(run: Run, board: Board) -> WeightsRange | None:
     panel = next((panel for panel in board.heatmaps if panel.is_share), None)
     if panel is None or panel.colour.limits is not ColourLimits.AUTO:
-        return ()
-    return panel.title, str(AutomaticColourRange(panel.colour.high, panel.colour.is_exceeded))
+        return None
+    end = str(AutomaticColourRange(panel.colour.high, panel.colour.is_exceeded))
+    return WeightsRange(end, panel.title, run.texts, run.source_display_name)
 
 
-def _describe_range_change(before: tuple[str, ...], now: tuple[str, ...]) -> str:
-    if not now or before[:1] != now[:1] or before == now:
+def _describe_range_change(before: WeightsRange | None, now: WeightsRange | None) -> str:
+    if before is None or now is None or before == now or replace(before, end=now.end) != now:
         return ""
-    return f"The colour scale of {now[0]} now ends at {now[1]}. Before, it ended at {before[1]}."
+    return (
+        f"The colour scale of {now.title} now ends at {now.end}. Before, it ended at {before.end}."
+    )
 
 
 def _describe_position(run: Run, timeline: Timeline, place: PlaybackPosition) -> str:

@@ -87,6 +87,8 @@ def _paint_training_example(
     side = int(min(wide, area.height() - below) / tokens) * tokens
     left = area.center().x() - (count * side + (count - 1) * gap) / 2
     top = area.center().y() - (side + below) / 2
+    longest = f"step {max(numbers.steps):,}"
+    has_room = font_metrics(SMALL_PX).horizontalAdvance(longest) <= side + gap
     for at, (step, share) in enumerate(
         zip(numbers.steps, numbers.mean_weights_on_next_letter, strict=True)
     ):
@@ -96,7 +98,8 @@ def _paint_training_example(
         first = QRectF(under.left(), under.top(), under.width(), font_metrics(LARGE_PX).height())
         second = QRectF(under.left(), first.bottom(), under.width(), line)
         _draw_text(painter, first, f"{share:.0%}", theme.ink, ALIGN_CENTRE, LARGE_PX, True)
-        _draw_text(painter, second, f"step {step:,}", theme.quiet, ALIGN_CENTRE)
+        words = f"step {step:,}" if has_room else f"{step:,}"
+        _draw_text(painter, second, words, theme.quiet, ALIGN_CENTRE)
 
 
 def _paint_lesson_example(

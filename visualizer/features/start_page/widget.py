@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 WRAPPED_TOP_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
 PADDING_PX, CORNER_RADIUS_PX = 16, 6
-MIN_SIZE = QSize(256, 240)
+MIN_SIZE = QSize(228, 240)
 SIDEBAR_WIDTH_PX = 224
 MAX_WIDTH_PX = 1240
 MAX_RECENT_FILES = 6
