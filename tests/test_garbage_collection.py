@@ -7,7 +7,7 @@ from tests.architecture.project_graph import ROOT
 
 LEFT_OUT = """
 import gc
-from visualizer.runtime import (
+from visualizer.process_settings import (
     collect_garbage, is_garbage_collection_suspended, exclude_from_garbage_collection
 )
 

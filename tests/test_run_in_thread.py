@@ -7,7 +7,7 @@ import threading
 import pytest
 from PySide6.QtCore import QThread
 
-from visualizer.runtime import run_in_thread
+from visualizer.process_settings import run_in_thread
 
 
 class Asking(QThread):

@@ -26,7 +26,7 @@ from visualizer.file_opening import (
     restore_document,
 )
 from visualizer.models.model_folder import is_model_folder
-from visualizer.runtime import (
+from visualizer.process_settings import (
     SIGNAL_EXIT_STATUS,
     enable_huge_pages,
     fix_mmap_threshold,
@@ -245,7 +245,7 @@ def export_without_window(options: argparse.Namespace, saved: SavedDocument) -> 
     )
     from visualizer.cli.export_files import create_export_jobs, option_error_message, write_exports
     from visualizer.console import ConsoleProgress
-    from visualizer.runtime import InterruptSignalError, handle_stop_signals
+    from visualizer.process_settings import InterruptSignalError, handle_stop_signals
     from visualizer.session.document_builder import with_stages_and_heads
     from visualizer.session.export_snapshot import ExportSnapshot
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from visualizer.errors import InputError, system_error_reason
-from visualizer.runtime import SIGNAL_EXIT_STATUS, InterruptSignalError
+from visualizer.process_settings import SIGNAL_EXIT_STATUS, InterruptSignalError
 
 if TYPE_CHECKING:
     from types import FrameType

@@ -22,7 +22,7 @@ from visualizer.errors import InputError
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.models.model_folder import is_model_folder
 from visualizer.models.model_path import GGUF_ERROR
-from visualizer.runtime import run_in_thread
+from visualizer.process_settings import run_in_thread
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
 from visualizer.session.model_opening import open_model_source

@@ -98,7 +98,7 @@ PANE_LIST = "visualizer/shell/pane_table.py"
 FLOORS = (
     ("version", "errors", "resources", "brief_repr", "format"),
     ("progress", "optional_packages"),
-    ("runtime", "lazy_numpy"),
+    ("process_settings", "lazy_numpy"),
     ("console", "storage"),
     ("attention",),
     ("language",),
@@ -144,7 +144,7 @@ NOT_STAGES = {
     "visualizer/lab/attention_view/presenter.py": "words of a caption",
     "visualizer/lab/training/loss_history.py": "slots",
     "visualizer/models/attention_recorder.py": "fields of a recorded call",
-    "visualizer/models/cached_generation.py": "attributes of a cache of transformers",
+    "visualizer/models/kv_cache_generation.py": "attributes of a cache of transformers",
     "visualizer/models/chunked_prefill.py": "fields of a recorded call",
     "visualizer/models/model_client/prefetch.py": "a request",
     "visualizer/models/model_client/remote_stages.py": "a request",

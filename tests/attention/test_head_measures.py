@@ -44,7 +44,7 @@ from visualizer.attention.spec import (
 )
 from visualizer.features.head_scatter.presenter import MEASURES
 from visualizer.features.head_table.presenter import COLUMNS
-from visualizer.models.layer_lookup import HEAD_MEASURES
+from visualizer.models.layer_run_lookup import HEAD_MEASURES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

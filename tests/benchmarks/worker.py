@@ -38,7 +38,7 @@ def measure(repeats: int) -> int:
 
 
 def _toggles(tokens: int, size: int, heads: int, repeats: int) -> dict[str, Any]:
-    from visualizer.runtime import enable_huge_pages, fix_mmap_threshold
+    from visualizer.process_settings import enable_huge_pages, fix_mmap_threshold
 
     fix_mmap_threshold()
     enable_huge_pages()  # before torch is imported

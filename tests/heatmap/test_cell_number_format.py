@@ -13,7 +13,6 @@ from PySide6.QtGui import QFontMetricsF
 
 from tests.support.hand_made_panels import a_board, a_heatmap
 from visualizer.heatmap.board import HeatmapAxis
-from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.cell_number_format import (
     MIN_TWO_DECIMAL_VALUE,
     NUMBER_MARGIN_PX,
@@ -21,6 +20,7 @@ from visualizer.heatmap.cell_number_format import (
     CellNumberFormat,
     cell_number_format,
 )
+from visualizer.heatmap.panel_placement import lay_out_board
 from visualizer.widgets.fonts import scaled_font
 
 pytestmark = pytest.mark.usefixtures("qapp")

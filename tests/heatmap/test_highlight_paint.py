@@ -14,9 +14,9 @@ from tests.support.hand_made_panels import a_heatmap
 from tests.support.image_pixels import rgb_of
 from visualizer.heatmap import panel_paint
 from visualizer.heatmap.board import Board
-from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.highlight_paint import MIN_CELL_WITH_GAP_PX, paint_highlights
 from visualizer.heatmap.highlights import HighlightBlock, Highlights
+from visualizer.heatmap.panel_placement import lay_out_board
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from tests.support.hand_made_panels import LOG, ROW_SCALE, SIGNED, UNIT, a_heatm
 from visualizer.heatmap import panel_margins, panel_margins_paint, panel_paint
 from visualizer.heatmap.board import Board, Heatmap
 from visualizer.heatmap.board_layout import ColumnHeader, TitlePlacement, with_number_formats
-from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_indices, colour_table
+from visualizer.heatmap.panel_placement import lay_out_board
 from visualizer.session.cell_address import Cell, ComparisonSide
 from visualizer.widgets.fonts import apply_text_size, font_metrics, scaled_font, text_scale
 from visualizer.widgets.theme import DARK, LIGHT, Theme

@@ -17,10 +17,10 @@ from tests.support.hand_made_panels import a_board, a_heatmap, axis
 from tests.support.window_input import words
 from visualizer.heatmap import panel_margins_paint, panel_paint
 from visualizer.heatmap.board import Board
-from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.cell_cursor_paint import paint_cursor
 from visualizer.heatmap.highlights import Highlights
+from visualizer.heatmap.panel_placement import lay_out_board
 from visualizer.heatmap.widget import BoardView
 from visualizer.session.cell_address import Cell
 from visualizer.widgets.fonts import scaled_font

@@ -23,7 +23,7 @@ from tests.support.tiny_models import (
 )
 from visualizer.attention.layer_operations import ResidualStream
 from visualizer.explanations.explain import explain
-from visualizer.models.cached_generation import NextTokenPredictor, combine_attention_rows
+from visualizer.models.kv_cache_generation import NextTokenPredictor, combine_attention_rows
 from visualizer.models.opened_model import OpenedModel, open_model
 
 if TYPE_CHECKING:

@@ -32,11 +32,11 @@ from tests.support.tiny_vision_models import picture, save_vision_model
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
 from visualizer.language.sampling import SamplingSettings
-from visualizer.models.cached_generation import generate
 from visualizer.models.disk_layers import LAYOUT_MISMATCH
 from visualizer.models.disk_streaming_estimate import SEVERAL_STACKS_REASON, estimate_disk_streaming
 from visualizer.models.forward_runner import DISK_STAGES_NOTICE, ONE_PASS_FROM_DISK_NOTICE
 from visualizer.models.head_edits import context_edits
+from visualizer.models.kv_cache_generation import generate
 from visualizer.models.logit_attribution import logit_lens, logit_parts
 from visualizer.models.model_folder import INDEX_FILE, read_model_folder
 from visualizer.models.model_ranks import Parallelism

@@ -19,8 +19,8 @@ from visualizer.attention.spec import Device
 from visualizer.language.corpora.corpus import CorpusSplit
 from visualizer.language.probe import ProbeText, run_probe
 from visualizer.language.sampling import SamplingSettings
-from visualizer.models.cached_generation import generate
 from visualizer.models.head_edits import compute_ablation_changes, context_edits
+from visualizer.models.kv_cache_generation import generate
 from visualizer.models.logit_attribution import logit_lens, logit_parts
 from visualizer.models.model_loading import LoadedModel
 from visualizer.models.model_source import HeadEdit, HeadEditKind

@@ -23,7 +23,7 @@ from visualizer.explanations.explain import describe_step, explain
 from visualizer.features.explain.presenter import explain_head_cell
 from visualizer.models import long_text_recorder, long_text_runner
 from visualizer.models.attention_recorder import record_attention
-from visualizer.models.layer_lookup import HEAD_MEASURES
+from visualizer.models.layer_run_lookup import HEAD_MEASURES
 from visualizer.models.long_text_recorder import (
     create_long_text_runs,
     recognize_mask_rule,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tests.support.golden_documents import READ, SEEN
 from visualizer.errors import InputError
 from visualizer.models.model_source import ImageFile
-from visualizer.session.model_panes import (
+from visualizer.session.model_pane_options import (
     IMAGE_REQUIRED,
     RUNNING_MESSAGE,
     RUNNING_ON_IMAGE_MESSAGE,

@@ -23,7 +23,7 @@ from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
 from visualizer.session import worker_jobs
 from visualizer.session.cell_address import Cell
 from visualizer.session.measurement_controller import FAILED_MESSAGE
-from visualizer.session.model_panes import LONG_TEXT_MESSAGE
+from visualizer.session.model_pane_options import LONG_TEXT_MESSAGE
 from visualizer.session.token_selection import TokenRole, TokenSelection
 from visualizer.shell.pane_table import PANES
 

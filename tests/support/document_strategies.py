@@ -50,7 +50,7 @@ from visualizer.session.cell_address import Cell, ComparisonSide, ParameterCell
 from visualizer.session.comparison_state import Comparison, ComparisonKind
 from visualizer.session.document import Document, LineGrouping
 from visualizer.session.head_order import HeadOrder
-from visualizer.session.model_panes import AttributionOptions, HeadScatterOptions
+from visualizer.session.model_pane_options import AttributionOptions, HeadScatterOptions
 from visualizer.session.timeline import PLAYBACK_SPEEDS, PlaybackPosition, PlaybackState, StepSize
 from visualizer.session.token_selection import TokenRole, TokenSelection
 from visualizer.session.user_prediction import Prediction, PredictionQuestion

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from visualizer.runtime import fix_mmap_threshold
+from visualizer.process_settings import fix_mmap_threshold
 
 
 def main(folder: str, text: str, file: str, group: str = "") -> None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from visualizer import runtime
-from visualizer.runtime import (
+from visualizer import process_settings
+from visualizer.process_settings import (
     collect_garbage,
     exclude_from_garbage_collection,
     is_garbage_collection_suspended,
@@ -37,7 +37,7 @@ def collector(qapp: Any) -> Iterator[GarbageCollector]:
     made = GarbageCollector(qapp, NEVER_MS)
     assert not gc.isenabled()
     yield made
-    runtime.collectors.clear()
+    process_settings.collectors.clear()
     made.deleteLater()
     gc.set_threshold(*thresholds)
     gc.enable()
@@ -72,7 +72,7 @@ def test_garbage_of_another_thread_is_collected_on_the_gui_thread(
     monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
     # A collection that includes the objects of all other tests takes longer than in the program.
-    monkeypatch.setattr(runtime, "COLLECTION_TIMEOUT_S", 60.0)
+    monkeypatch.setattr(process_settings, "COLLECTION_TIMEOUT_S", 60.0)
     collected: list[str] = []
     seen: list[list[str]] = []
 
@@ -91,7 +91,7 @@ def test_garbage_of_another_thread_is_collected_on_the_gui_thread(
 def test_waiting_for_a_collection_has_a_timeout(
     monkeypatch: pytest.MonkeyPatch, qtbot: QtBot
 ) -> None:
-    monkeypatch.setattr(runtime, "COLLECTION_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(process_settings, "COLLECTION_TIMEOUT_S", 0.01)
     collected: list[str] = []
     Cycle(collected)
     thread = threading.Thread(target=collect_garbage)

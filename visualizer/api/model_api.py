@@ -25,7 +25,7 @@ from visualizer.attention.spec import Device, Dtype
 from visualizer.brief_repr import truncate
 from visualizer.errors import InputError
 from visualizer.models.model_source import MAX_HEAD_SCALE, HeadEdit, HeadEditKind
-from visualizer.runtime import fix_mmap_threshold
+from visualizer.process_settings import fix_mmap_threshold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from visualizer.attention.model_forward_pass import LogitParts
-    from visualizer.models.cached_generation import GeneratedText
+    from visualizer.models.kv_cache_generation import GeneratedText
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.opened_model import OpenedModel
     from visualizer.models.recorded_runs import KeptLayersAndStages
@@ -387,7 +387,7 @@ class Model:
         InputError
             If the model does not generate text, or a setting is invalid.
         """
-        from visualizer.models.cached_generation import generate
+        from visualizer.models.kv_cache_generation import generate
 
         return generate(
             self.opened,

@@ -21,7 +21,7 @@ from visualizer.brief_repr import truncate
 from visualizer.errors import InputError, not_found_error
 from visualizer.export.offscreen_qt_application import offscreen_qt
 from visualizer.file_opening import EXPORT_VIEW
-from visualizer.models.layer_lookup import (
+from visualizer.models.layer_run_lookup import (
     attention_part_names,
     find_layer_run,
     find_runs_of_part,

@@ -14,7 +14,11 @@ from visualizer.language.sampling import SamplingSettings, check_sampling_settin
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.models.model_folder import is_model_folder
 from visualizer.optional_packages import PACKAGE_FIELD as MISSING_PACKAGE
-from visualizer.runtime import InterruptSignalError, handle_stop_signals, raise_interrupt_error
+from visualizer.process_settings import (
+    InterruptSignalError,
+    handle_stop_signals,
+    raise_interrupt_error,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -169,7 +173,7 @@ def _generate_with_transformers_model(
     if options.step is not None:
         raise InputError("step", "not available for Transformers models, which have no snapshots")
     load_torch_library()
-    from visualizer.models.cached_generation import generate as generate_with_cache
+    from visualizer.models.kv_cache_generation import generate as generate_with_cache
     from visualizer.models.opened_model import open_model
 
     opened = open_model(options.folder)

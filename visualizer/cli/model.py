@@ -30,8 +30,8 @@ from visualizer.export.figures.document_attachment import max_embedded_layer_byt
 from visualizer.export.offscreen_qt_application import offscreen_qt
 from visualizer.file_opening import EXPORT_VIEW
 from visualizer.format import format_size
+from visualizer.process_settings import InterruptSignalError, handle_stop_signals
 from visualizer.progress import ignore_progress, report_progress_to
-from visualizer.runtime import InterruptSignalError, handle_stop_signals
 from visualizer.session.document import Document
 from visualizer.session.document_builder import normalize_text, with_stages_and_heads
 from visualizer.session.export_snapshot import ExportSnapshot
@@ -214,7 +214,7 @@ def _find_option_error(options: argparse.Namespace) -> str:
 
 def _run_model_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> int:
     from visualizer.attention.device import check_device_available
-    from visualizer.models.layer_lookup import layer_numbers
+    from visualizer.models.layer_run_lookup import layer_numbers
     from visualizer.models.opened_model import open_model
 
     texts = _requested_texts(options)
@@ -302,7 +302,7 @@ def _process_texts(
 def _select_runs_of_part(
     runs: tuple[LayerGroupRun, ...], name: str | None
 ) -> tuple[LayerGroupRun, ...]:
-    from visualizer.models.layer_lookup import find_runs_of_part, require_single_part
+    from visualizer.models.layer_run_lookup import find_runs_of_part, require_single_part
 
     return find_runs_of_part(runs, name) if name else require_single_part(runs)
 
@@ -316,7 +316,7 @@ def _create_layer_export_jobs(
     options: argparse.Namespace, runs: Sequence[LayerGroupRun], layer: int
 ) -> tuple[ExportJob, ...]:
     """Return the files to write for a layer, given by its index."""
-    from visualizer.models.layer_lookup import find_layer_run, layer_numbers
+    from visualizer.models.layer_run_lookup import find_layer_run, layer_numbers
 
     found = find_layer_run(runs, layer)
     if found is None:
@@ -346,7 +346,7 @@ def _write_overview(runs: Sequence[LayerGroupRun], path: Path) -> None:
 
 def _list_head_rows(runs: Sequence[LayerGroupRun]) -> list[tuple[int | str, ...]]:
     """Return the table of all heads; layers and heads are numbered from 1."""
-    from visualizer.models.layer_lookup import HEAD_MEASURES, list_head_measure_rows
+    from visualizer.models.layer_run_lookup import HEAD_MEASURES, list_head_measure_rows
 
     return [
         (
@@ -362,7 +362,7 @@ def _write_head_table(
     names: Sequence[str], rows: Sequence[tuple[int | str, ...]], path: Path
 ) -> None:
     """Write the measures of all heads; `names` are the headings of the columns before them."""
-    from visualizer.models.layer_lookup import HEAD_MEASURES
+    from visualizer.models.layer_run_lookup import HEAD_MEASURES
 
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")

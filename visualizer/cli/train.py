@@ -33,7 +33,11 @@ from visualizer.language.training_settings import (
     TrainingSettings,
     find_settings_problems,
 )
-from visualizer.runtime import SIGNAL_EXIT_STATUS, InterruptSignalError, handle_stop_signals
+from visualizer.process_settings import (
+    SIGNAL_EXIT_STATUS,
+    InterruptSignalError,
+    handle_stop_signals,
+)
 
 if TYPE_CHECKING:
     import argparse

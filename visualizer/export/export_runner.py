@@ -14,8 +14,8 @@ from PySide6.QtGui import QGuiApplication
 
 from visualizer.errors import InputError
 from visualizer.format import format_count
+from visualizer.process_settings import trim_freed_memory
 from visualizer.progress import CancelledError
-from visualizer.runtime import trim_freed_memory
 from visualizer.session.newest_request_worker import NewestRequestWorker
 
 if TYPE_CHECKING:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from visualizer.features.setup.bar_widget import SettingsBar
     from visualizer.heatmap.widget import BoardView
     from visualizer.session.workspace import Workspace
-    from visualizer.widgets.measurement_control import MeasurementControl
+    from visualizer.widgets.head_measurement_control import MeasurementControl
 
 
 class FeatureControllers:

@@ -41,7 +41,6 @@ from visualizer.heatmap.board_layout import (
     LayerWeightCell,
     PanelSlot,
 )
-from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.cell_cursor import CellCursor
 from visualizer.heatmap.cell_cursor_paint import is_cell_visible, paint_cursor
 from visualizer.heatmap.cell_lookup import belongs_to_panel, cell_at
@@ -68,6 +67,7 @@ from visualizer.heatmap.highlight_paint import paint_highlights, paint_mask_chan
 from visualizer.heatmap.highlights import Highlights, highlights_before_step
 from visualizer.heatmap.minimap_widget import MinimapWidget
 from visualizer.heatmap.number_magnifier_widget import NumberMagnifier
+from visualizer.heatmap.panel_placement import lay_out_board
 from visualizer.heatmap.pixmap_caches import (
     MAX_CACHED_PANELS,
     FlowPixmapCache,

@@ -16,9 +16,9 @@ from visualizer.attention.saved_numbers import captured_attention_with_numbers
 from visualizer.attention.spec import Dtype
 from visualizer.errors import InputError
 from visualizer.format import format_count
-from visualizer.models.cached_generation import NextTokenPredictor
 from visualizer.models.head_edits import context_edits, create_image_context_edits
-from visualizer.models.layer_lookup import (
+from visualizer.models.kv_cache_generation import NextTokenPredictor
+from visualizer.models.layer_run_lookup import (
     attention_part_names,
     attention_part_titles,
     find_runs_of_part,
@@ -40,8 +40,8 @@ from visualizer.models.model_source import (
 from visualizer.models.opened_model import ForwardResult, OpenedModel, open_model
 from visualizer.models.recorded_runs import KEEP_ALL_PARTS
 from visualizer.models.tokenizer_process import tokenizer_process
+from visualizer.process_settings import run_in_thread
 from visualizer.progress import ignore_progress
-from visualizer.runtime import run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Mapping, Sequence

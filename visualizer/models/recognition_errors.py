@@ -12,8 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from visualizer.errors import InputError, is_out_of_memory
+from visualizer.process_settings import run_in_thread
 from visualizer.progress import CancelledError
-from visualizer.runtime import run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable

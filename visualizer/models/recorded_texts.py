@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from visualizer.attention.captured_attention import numbered_labels
 from visualizer.errors import InputError
 from visualizer.models.attention_recorder import record_calls, select_text
-from visualizer.models.layer_lookup import is_decoder_part
+from visualizer.models.layer_run_lookup import is_decoder_part
 from visualizer.models.recorded_runs import create_layer_run, group_calls, is_cross_attention_path
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from visualizer.attention.token_labels import (
 from visualizer.errors import InputError, first_line
 from visualizer.language.wire_format import Message, open_message_sender, read_messages
 from visualizer.models.model_tokenizer import format_user_message, has_chat_template, special_names
-from visualizer.runtime import trim_freed_memory
+from visualizer.process_settings import trim_freed_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -15,7 +15,7 @@ from visualizer.attention.roles import Role
 from visualizer.errors import InputError, convert_memory_error
 from visualizer.progress import CancelledError
 from visualizer.session import worker_jobs
-from visualizer.session.model_panes import measurement_status
+from visualizer.session.model_pane_options import measurement_status
 from visualizer.session.newest_request_worker import NewestRequestWorker
 
 if TYPE_CHECKING:

@@ -18,8 +18,12 @@ from msgspec import Struct
 from visualizer.attention.spec import Device, Dtype
 from visualizer.attention.torch_preload import load_torch_library
 from visualizer.optional_packages import is_installed
+from visualizer.process_settings import (
+    collect_garbage,
+    exclude_from_garbage_collection,
+    run_in_thread,
+)
 from visualizer.progress import ignore_progress
-from visualizer.runtime import collect_garbage, exclude_from_garbage_collection, run_in_thread
 
 if TYPE_CHECKING:
     from pathlib import Path

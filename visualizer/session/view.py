@@ -11,7 +11,7 @@ from visualizer.attention.display_transforms import WeightTransform
 from visualizer.attention.roles import Role
 from visualizer.brief_repr import brief_repr
 from visualizer.session.head_order import HeadOrder
-from visualizer.session.model_panes import AttributionOptions, HeadScatterOptions
+from visualizer.session.model_pane_options import AttributionOptions, HeadScatterOptions
 from visualizer.session.timeline import PlaybackState
 from visualizer.session.token_selection import TokenSelection
 from visualizer.session.view_options import ColourOptions, LineViewOptions, MaskEditState

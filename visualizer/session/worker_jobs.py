@@ -20,7 +20,11 @@ from visualizer.errors import InputError
 from visualizer.format import format_count
 from visualizer.language.tokenizers import tokenize
 from visualizer.lazy_numpy import import_numpy_now
-from visualizer.runtime import exclude_from_garbage_collection, run_in_thread, trim_freed_memory
+from visualizer.process_settings import (
+    exclude_from_garbage_collection,
+    run_in_thread,
+    trim_freed_memory,
+)
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.model_opening import forget_closed_models
 from visualizer.session.resolved_view import resolve_view

@@ -24,7 +24,7 @@ from visualizer.heatmap.board import stage_and_side
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.comparison_state import ComparisonKind
 from visualizer.session.head_order import HeadOrder
-from visualizer.session.model_panes import MeasurementStatus, measurement_status
+from visualizer.session.model_pane_options import MeasurementStatus, measurement_status
 from visualizer.session.timeline import StepSize
 from visualizer.session.view import CodeDialect
 from visualizer.session.view_options import (

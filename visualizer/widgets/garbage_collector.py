@@ -11,7 +11,7 @@ from threading import Event
 
 from PySide6.QtCore import QCoreApplication, QObject, QTimer, Signal
 
-from visualizer.runtime import is_garbage_collection_suspended, set_garbage_collector
+from visualizer.process_settings import is_garbage_collection_suspended, set_garbage_collector
 
 CHECK_INTERVAL_MS = 500
 """Interval, in milliseconds, at which the number of new objects is checked."""

@@ -21,7 +21,7 @@ from visualizer.features.head_scatter.presenter import (
     present_scatter,
 )
 from visualizer.session.document import Document
-from visualizer.session.model_panes import HeadScatterOptions
+from visualizer.session.model_pane_options import HeadScatterOptions
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_document

@@ -21,7 +21,7 @@ from visualizer.features.logit_lens.presenter import (
 from visualizer.models.model_source import ModelSource
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.model_panes import RUNNING_MESSAGE
+from visualizer.session.model_pane_options import RUNNING_MESSAGE
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_document

@@ -16,7 +16,7 @@ from visualizer.features.model_generation.text_generator import GenerationNodeRe
 from visualizer.generation.generation_tree import ROOT_NODE, GenerationTree
 from visualizer.generation.token_choice_presenter import present_next_tokens
 from visualizer.language.sampling import SamplingSettings
-from visualizer.session.model_panes import RUNNING_MESSAGE
+from visualizer.session.model_pane_options import RUNNING_MESSAGE
 
 WORDS = ("the", "cat", "sat")
 VOCABULARY = ("the", "cat", "sat", "on", "a")

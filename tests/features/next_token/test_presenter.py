@@ -19,7 +19,7 @@ from visualizer.models.model_source import (
     ModelSource,
 )
 from visualizer.session.document import Document
-from visualizer.session.model_panes import RUNNING_MESSAGE
+from visualizer.session.model_pane_options import RUNNING_MESSAGE
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_document

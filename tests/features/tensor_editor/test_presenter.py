@@ -40,7 +40,7 @@ from visualizer.features.tensor_editor.tensor_edit import (
 )
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import BOOK_SENTENCE, Document, LineGrouping
-from visualizer.session.model_panes import HIDDEN_MESSAGE
+from visualizer.session.model_pane_options import HIDDEN_MESSAGE
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.user_prediction import Prediction
 from visualizer.session.view import TableSelection, View

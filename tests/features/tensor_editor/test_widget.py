@@ -30,7 +30,7 @@ from visualizer.features.tensor_editor.spreadsheet_clipboard import parse_block
 from visualizer.features.tensor_editor.widget import NumberTableModel
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import BOOK_SENTENCE, Document
-from visualizer.session.model_panes import HIDDEN_MESSAGE
+from visualizer.session.model_pane_options import HIDDEN_MESSAGE
 from visualizer.session.user_prediction import Prediction
 from visualizer.widgets.theme import DARK, LIGHT
 

@@ -38,7 +38,6 @@ from visualizer.export.figure_settings import (
 from visualizer.features.comparison_bar.presenter import describe_comparison
 from visualizer.heatmap import flow_paint, panel_margins_paint, panel_paint
 from visualizer.heatmap.board_arrangement import EDGE
-from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.board_presenter import (
     draw_panel_previews,
     draw_panels,
@@ -56,6 +55,7 @@ from visualizer.heatmap.flow_placement import place_flow_panels
 from visualizer.heatmap.flow_timeline_paint import paint_flow_timeline
 from visualizer.heatmap.highlight_paint import paint_highlights
 from visualizer.heatmap.highlights import highlights_before_step
+from visualizer.heatmap.panel_placement import lay_out_board
 from visualizer.heatmap.step_motion_paint import target_areas
 from visualizer.progress import Progress, ignore_progress
 from visualizer.session.computation_caption import describe_value_origin

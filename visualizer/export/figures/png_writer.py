@@ -21,8 +21,8 @@ from visualizer.export.figures.document_attachment import attach_to_png, documen
 from visualizer.export.figures.rasterization import render_page
 from visualizer.features.layer_overview.paint import paint_overview, uniform_cell_spacing
 from visualizer.features.layer_overview.presenter import present_overview_of_runs
+from visualizer.process_settings import run_in_thread
 from visualizer.progress import Progress, ignore_progress, scale_progress
-from visualizer.runtime import run_in_thread
 from visualizer.session.computation_caption import describe_value_origin
 from visualizer.widgets.theme import PRINT
 

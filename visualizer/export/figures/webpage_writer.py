@@ -23,7 +23,7 @@ from msgspec.structs import asdict
 
 from visualizer.documents.embedded_document import encode_html_script
 from visualizer.errors import InputError
-from visualizer.export.figures.webpage_flow import WebpageFlowBoard
+from visualizer.export.figures.webpage_flow_board import WebpageFlowBoard
 from visualizer.format import format_number
 from visualizer.heatmap import colour_mapping
 from visualizer.heatmap.board import POOLING_PREFIX

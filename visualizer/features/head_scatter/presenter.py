@@ -18,7 +18,7 @@ from visualizer.attention.model_forward_pass import (
 )
 from visualizer.attention.roles import Role
 from visualizer.format import format_two_decimals
-from visualizer.session.model_panes import (
+from visualizer.session.model_pane_options import (
     HIDDEN_MESSAGE,
     SCORES_ONLY_MESSAGE,
     MeasurementStatus,

@@ -15,10 +15,10 @@ from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_table, cr
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
+from visualizer.widgets.head_measurement_control import MeasurementControl
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import DescriptionLabel, PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
-from visualizer.widgets.measurement_control import MeasurementControl
 from visualizer.widgets.painted_message import paint_message
 from visualizer.widgets.theme import LIGHT, Theme
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.roles import Role
 from visualizer.format import format_number, format_percentage
-from visualizer.session.model_panes import (
+from visualizer.session.model_pane_options import (
     SCORES_ONLY_MESSAGE,
     MeasurementStatus,
     measurement_status,

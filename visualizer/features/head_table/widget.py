@@ -32,9 +32,9 @@ from visualizer.features.head_table.presenter import (
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import scaled_font, text_scale
 from visualizer.widgets.head_mark import paint_head_mark
+from visualizer.widgets.head_measurement_control import MeasurementControl
 from visualizer.widgets.labels import PlainTextLabel
 from visualizer.widgets.layouts import column_layout
-from visualizer.widgets.measurement_control import MeasurementControl
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QAccessible, QColor, QFont, QFontMetricsF, QPainter, QPen
+from PySide6.QtGui import QAccessible, QColor, QFont, QPainter, QPen
 from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 
 from visualizer.features.layer_overview.paint import paint_head_heatmap
-from visualizer.features.layer_overview.presenter import LayerOverviewPanel
+from visualizer.features.layer_overview.presenter import LayerOverviewPanel, short_head_name
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.labels import PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
@@ -31,7 +31,6 @@ MIN_MAP_PX, MAX_MAP_PX = 64, 280
 PADDING_PX, PART_GAP_PX, HEADING_GAP_PX = 10, 7, 6
 TITLE_PX, TEXT_PX = 12, 11
 VALUE_LINES = 2
-HEAD_NAMES = ("layer {:,}, head {:,}", "L{} H{}")
 WRAPPED = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop | Qt.TextFlag.TextWordWrap
 
 
@@ -209,13 +208,8 @@ class FindingCard(QAbstractButton):
         painter.setFont(scaled_font(TITLE_PX))
         painter.setPen(QColor(self._theme.quiet))
         numbers = self._panel.layers[layer] + 1, head + 1
-        used = QFontMetricsF(scaled_font(TITLE_PX, QFont.Weight.DemiBold)).horizontalAdvance(
-            self.finding.title
-        )
-        names = [form.format(*numbers) for form in HEAD_NAMES]
-        left = room.width() - used - PART_GAP_PX
-        fitting = (one for one in names if font_metrics(TITLE_PX).horizontalAdvance(one) <= left)
-        painter.drawText(room, flags | Qt.AlignmentFlag.AlignRight, next(fitting, names[-1]))
+        right = flags | Qt.AlignmentFlag.AlignRight
+        painter.drawText(room, right, short_head_name(*numbers))
 
     def _paint_description(self, painter: QPainter, room: QRectF) -> None:
         assert self.finding

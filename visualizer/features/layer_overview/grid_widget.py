@@ -8,7 +8,7 @@ from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPen
 
 from visualizer.features.layer_overview.paint import GAP_SHARE, heatmap_side, paint_overview_grid
-from visualizer.features.layer_overview.presenter import LayerOverviewPanel
+from visualizer.features.layer_overview.presenter import LayerOverviewPanel, short_head_name
 from visualizer.heatmap.cell_scroll_widget import ARROW_STEPS
 from visualizer.heatmap.cell_table_widget import CellTable
 from visualizer.models.model_source import HeadEditKind
@@ -243,7 +243,7 @@ class HeadHeatmapGrid(CellTable):
                 return
             layer, head = self.panel.places[index]
             place = QRectF(box.left(), box.top() + self.spacing - 2, box.width(), self._name_height)
-            words = f"L{self.panel.layers[layer] + 1} H{head + 1}"
+            words = short_head_name(self.panel.layers[layer] + 1, head + 1)
             painter.drawText(place, Qt.AlignmentFlag.AlignCenter | Qt.TextFlag.TextDontClip, words)
 
     def _paint_layer_and_head_numbers(self, painter: QPainter) -> None:

@@ -19,7 +19,7 @@ from visualizer.format import format_count, format_percentage
 from visualizer.heatmap.colour_range import AutomaticColourRange, find_cached_range
 from visualizer.session.document import Document
 from visualizer.session.head_order import CHANGE_MEASURE, ORDERS, HeadOrder, find_head_order_spec
-from visualizer.session.model_panes import HIDDEN_MESSAGE
+from visualizer.session.model_pane_options import HIDDEN_MESSAGE
 from visualizer.session.pane_spec import PanelSpec, prefetch_without_panel
 from visualizer.session.provenance import has_random_weights
 from visualizer.session.resolved_view import resolve_view
@@ -57,6 +57,11 @@ UNMEASURED_NOTICE = (
 )
 LayerHeadIndex = tuple[int, int]
 """A zero-based layer index in the run, and a head index."""
+
+
+def short_head_name(layer: int, head: int) -> str:
+    """Return the short name of a head; both numbers are counted from 1."""
+    return f"L{layer} H{head}"
 
 
 class LayerOverviewPanel(Struct, frozen=True, eq=False):

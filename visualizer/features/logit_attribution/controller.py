@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject
 
 from visualizer.features.logit_attribution.presenter import ATTRIBUTION_PANEL, ablation_question
-from visualizer.session.model_panes import AttributionOptions
+from visualizer.session.model_pane_options import AttributionOptions
 
 if TYPE_CHECKING:
     from visualizer.session.model_question_controller import ModelQuestionController

@@ -18,7 +18,7 @@ from visualizer.attention.model_forward_pass import (
 from visualizer.errors import InputError
 from visualizer.format import format_number, format_percentage, format_two_decimals
 from visualizer.heatmap.coloured_table import ColouredTable, max_magnitude
-from visualizer.session.model_panes import no_forward_pass_reason
+from visualizer.session.model_pane_options import no_forward_pass_reason
 from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.screen import PanelId
 

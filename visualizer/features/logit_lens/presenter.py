@@ -17,7 +17,7 @@ from visualizer.errors import InputError
 from visualizer.format import format_percentage
 from visualizer.heatmap.coloured_table import ColouredTable
 from visualizer.language.tokenizers import visible_token
-from visualizer.session.model_panes import no_forward_pass_reason
+from visualizer.session.model_pane_options import no_forward_pass_reason
 from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.screen import PanelId
 

@@ -28,7 +28,7 @@ from visualizer.format import format_size
 from visualizer.generation.controller import GenerationController
 from visualizer.generation.generation_tree import ROOT_NODE, GenerationTree
 from visualizer.models.model_source import HeadEditKind
-from visualizer.session.model_panes import no_forward_pass_reason
+from visualizer.session.model_pane_options import no_forward_pass_reason
 from visualizer.session.newest_request_worker import NewestRequestWorker
 
 if TYPE_CHECKING:

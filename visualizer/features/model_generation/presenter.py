@@ -23,7 +23,7 @@ from visualizer.heatmap.colour_range import (
 )
 from visualizer.language.sampling import SamplingSettings
 from visualizer.language.tokenizers import visible_token
-from visualizer.session.model_panes import RUNNING_MESSAGE
+from visualizer.session.model_pane_options import RUNNING_MESSAGE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

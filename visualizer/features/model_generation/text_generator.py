@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from visualizer.generation.generation_tree import GenerationTree
     from visualizer.language.sampling import SamplingSettings
-    from visualizer.models.cached_generation import NextTokenPrediction, NextTokenPredictor
+    from visualizer.models.kv_cache_generation import NextTokenPrediction, NextTokenPredictor
     from visualizer.models.model_client.remote_model import RemoteModel, RemoteNextTokenPredictor
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.opened_model import OpenedModel

@@ -15,7 +15,7 @@ from visualizer.models.model_source import (
     describe_edits,
     describe_heads,
 )
-from visualizer.session.model_panes import no_forward_pass_reason
+from visualizer.session.model_pane_options import no_forward_pass_reason
 from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.screen import PanelId
 

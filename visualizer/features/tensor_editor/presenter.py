@@ -17,7 +17,7 @@ from visualizer.attention.stages import has_forbidden_cells, parameter_names
 from visualizer.features.tensor_editor.tensor_edit import custom_values, not_editable_reason
 from visualizer.heatmap.board import HeatmapAxis, numbered_labels
 from visualizer.language.tokenizers import visible_tokens
-from visualizer.session.model_panes import HIDDEN_MESSAGE
+from visualizer.session.model_pane_options import HIDDEN_MESSAGE
 from visualizer.session.pane_spec import PanelSpec
 from visualizer.session.screen import PanelId
 

@@ -15,7 +15,7 @@ from visualizer.attention.roles import Role
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.head_order import HeadOrder
-from visualizer.session.model_panes import HeadScatterOptions
+from visualizer.session.model_pane_options import HeadScatterOptions
 from visualizer.session.view import CodeDialect, View
 from visualizer.session.view_changes import pin_cell
 from visualizer.session.view_options import ColourCurve, ColourLimits, ColourMapKind

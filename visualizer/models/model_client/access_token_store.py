@@ -13,7 +13,7 @@ from threading import Lock
 from typing import Any
 
 from visualizer.optional_packages import is_installed
-from visualizer.runtime import run_in_thread
+from visualizer.process_settings import run_in_thread
 
 KEYRING_PACKAGE = "keyring"
 SERVICE_NAME = "attention-visualizer"

@@ -24,7 +24,7 @@ from visualizer.attention.model_forward_pass import (
 )
 from visualizer.attention.roles import Role
 from visualizer.errors import InputError
-from visualizer.models.cached_generation import LazyVocabulary, NextTokenPrediction
+from visualizer.models.kv_cache_generation import LazyVocabulary, NextTokenPrediction
 from visualizer.models.model_client.access_token_store import load_access_token
 from visualizer.models.model_client.prefetch import WEIGHTS, PrefetchedResponse
 from visualizer.models.model_client.remote_stages import (

@@ -30,8 +30,8 @@ from visualizer.models.model_protocol.responses import (
     decode_response_values,
     inflate,
 )
+from visualizer.process_settings import POLL_INTERVAL_S, run_in_thread
 from visualizer.progress import CancelledError, check_cancelled, ignore_progress
-from visualizer.runtime import POLL_INTERVAL_S, run_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

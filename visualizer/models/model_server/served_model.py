@@ -31,8 +31,8 @@ from visualizer.attention.roles import Role
 from visualizer.errors import InputError
 from visualizer.language.wire_format import Message
 from visualizer.models.answer_model_question import answer_model_question
-from visualizer.models.cached_generation import NextTokenPredictor
 from visualizer.models.chunked_prefill import PROBE_TOKENS
+from visualizer.models.kv_cache_generation import NextTokenPredictor
 from visualizer.models.model_protocol.requests import UNKNOWN_HEAD_ERROR
 from visualizer.models.model_protocol.responses import (
     ROWS_PREFIX,

@@ -13,7 +13,11 @@ from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import WORDLESS, save_tiny_model
 from visualizer import InputError, Model
 from visualizer.language.sampling import SamplingSettings
-from visualizer.models.cached_generation import NextTokenPredictor, combine_attention_rows, generate
+from visualizer.models.kv_cache_generation import (
+    NextTokenPredictor,
+    combine_attention_rows,
+    generate,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ from PySide6.QtGui import QImage, QPainter
 
 from tests.support.examples import examples
 from tests.support.hand_made_panels import LOG, ROW_SCALE, SIGNED, UNIT, a_board, a_heatmap, axis
-from visualizer.heatmap import board_placement
+from visualizer.heatmap import panel_placement
 from visualizer.heatmap.board import Board, Heatmap, HeatmapAxis
 from visualizer.heatmap.board_arrangement import (
     MAX_CELL_PX,
@@ -26,7 +26,6 @@ from visualizer.heatmap.board_arrangement import (
     BoardMetrics,
 )
 from visualizer.heatmap.board_layout import TitlePlacement
-from visualizer.heatmap.board_placement import lay_out_board
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.heatmap.panel_margins import (
     MIN_GUTTER_PX,
@@ -46,6 +45,7 @@ from visualizer.heatmap.panel_margins_paint import (
     visible_column_labels,
     visible_labels,
 )
+from visualizer.heatmap.panel_placement import lay_out_board
 from visualizer.session.view_options import ColourCurve, ColourLimits
 from visualizer.widgets.fonts import font_metrics
 from visualizer.widgets.theme import LIGHT
@@ -625,7 +625,7 @@ def test_the_footer_has_room_for_descenders(notes: tuple[str, ...]) -> None:
 
 
 def test_another_thread_may_drop_cached_positions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(board_placement, "MAX_CACHED_LAYOUTS", 1)
+    monkeypatch.setattr(panel_placement, "MAX_CACHED_LAYOUTS", 1)
     board, widths = a_board(stages=1, heads=1, tokens=2), (400, 500, 600)
     expected = {width: lay_out_board(board, width, 300).slots[0].whole_area for width in widths}
 

@@ -19,7 +19,7 @@ from visualizer.attention.spec import (
     PositionKind,
     TransformerBlockKind,
 )
-from visualizer.export.figures.webpage_flow import PanelComputation, WebpageFlowBoard
+from visualizer.export.figures.webpage_flow_board import PanelComputation, WebpageFlowBoard
 from visualizer.export.figures.webpage_writer import write_webpage
 from visualizer.format import format_number
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme

@@ -13,7 +13,7 @@ from visualizer.widgets.labels import plain_tooltip
 from visualizer.widgets.layouts import row_layout
 
 if TYPE_CHECKING:
-    from visualizer.session.model_panes import MeasurementStatus
+    from visualizer.session.model_pane_options import MeasurementStatus
 
 START_LABEL = "Measure heads"
 
