@@ -29,7 +29,7 @@ app.restore_builtin_import()  # as it does itself, before it imports the window
 from visualizer.shell.window_manager import WindowManager
 from visualizer.shell.screen_presenter import STATUS_PANEL
 
-open_window = WindowManager.open
+open_window = WindowManager.open_window
 kept = []
 
 
@@ -58,7 +58,7 @@ def close_when_there():
         print("closed", not window.isVisible())
 
 
-WindowManager.open = opened
+WindowManager.open_window = opened
 print("status", app.main(ARGUMENTS), "pyqtgraph" in sys.modules)
 """
 
@@ -162,7 +162,7 @@ from visualizer.session.document import Document
 
 
 def begin(windows):
-    window = windows.open(Document())
+    window = windows.open_window(Document())
     QTimer.singleShot(0, window, ask)
     QTimer.singleShot(0, window, lambda: tell(window))
 
@@ -199,7 +199,7 @@ from visualizer.session.document import Document
 
 
 def begin(windows):
-    window = windows.open(Document())
+    window = windows.open_window(Document())
     timer = QTimer(window)
     timer.timeout.connect(lambda: copy(window) or close(window, timer))
     timer.start(20)

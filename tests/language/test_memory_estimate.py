@@ -139,7 +139,7 @@ corpus = load_corpus(settings)
 before = peak()
 training = Trainer(settings, corpus)
 for _ in range(2):
-    training.advance()
+    training.train_one_step()
 print(estimate_bytes(settings, len(corpus.vocabulary)))
 print((peak() - before) * 1024)
 """

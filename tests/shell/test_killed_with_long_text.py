@@ -45,7 +45,7 @@ TEXT = long_text({TOKENS})
 
 
 def begin(windows):
-    window = windows.open(Document())
+    window = windows.open_window(Document())
     timer = QTimer(window)
     timer.timeout.connect(lambda: go_on(window))
     timer.start(5)

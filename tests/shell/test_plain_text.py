@@ -201,7 +201,7 @@ def test_the_tooltips_of_tokens_are_plain(captured: Hand) -> None:
     captured.window.docks.by_id["Numbers"].raise_()
     captured.until(lambda: grid.model().rowCount() == len(TOKENS))
     tips = [
-        tip_at(strip.viewport(), strip.box(chip).center().toPoint())
+        tip_at(strip.viewport(), strip.chip_rect(chip).center().toPoint())
         for chip in range(len(strip.chips))
     ]
     assert {mark for mark in MARKS for tip in tips if mark in tip} == set(MARKS)

@@ -116,7 +116,7 @@ def _outcome(ranks: Any, work: Work) -> str:
     from visualizer.progress import CancelledError
 
     try:
-        with ranks.job():
+        with ranks.job_context():
             work(ranks)
     except InputError as refused:
         return refused.sentence
