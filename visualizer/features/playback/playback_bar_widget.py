@@ -208,9 +208,8 @@ class PlaybackBar(QWidget):
         if self._cell and bar.question is None and not bar.playhead.is_playing:
             texts = self._cell
         is_quiet = not texts[0] and bar.count > 0
-        hint = (
-            f"<span style='color:{theme.quiet}'>{bar.range_notice or self._hint}</span>" * is_quiet
-        )
+        idle_text = (bar.range_notice if self._hint == HINT else "") or self._hint
+        hint = f"<span style='color:{theme.quiet}'>{idle_text}</span>" * is_quiet
         self.caption.show_html((texts[0] or hint,))
         self.equation.show_html(*equation_to_html(texts[1], theme))
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
     from visualizer.attention.run import Run
+    from visualizer.attention.trace import LeadingIndex
     from visualizer.heatmap.board import Board
     from visualizer.heatmap.board_presenter import BoardContents
     from visualizer.session.resolved_view import ResolvedView
@@ -33,11 +34,12 @@ CLOSING = "All steps are computed. Point at a number to see its calculation."
 
 
 class WeightsRange(Struct, frozen=True):
-    """The end of the colour range of weights, and the text and the source of the weights."""
+    """The end of the colour range of weights, and their texts, layer and source."""
 
     end: str
     title: str
     texts: tuple[tuple[str, ...], ...]
+    leading: LeadingIndex
     source: str
 
 
@@ -84,7 +86,7 @@ def present_playback(
         return previous
     highlights, weights_range = (
         contents.step_highlights,
-        _weights_range(resolved.run, contents.board),
+        _weights_range(resolved, contents.board),
     )
     guess, place, timeline = resolved.prediction, resolved.place, resolved.timeline
     bar = PlaybackBarContents(
@@ -115,12 +117,13 @@ def present_playback(
     )
 
 
-def _weights_range(run: Run, board: Board) -> WeightsRange | None:
+def _weights_range(resolved: ResolvedView, board: Board) -> WeightsRange | None:
     panel = next((panel for panel in board.heatmaps if panel.is_share), None)
     if panel is None or panel.colour.limits is not ColourLimits.AUTO:
         return None
     end = str(AutomaticColourRange(panel.colour.high, panel.colour.is_exceeded))
-    return WeightsRange(end, panel.title, run.texts, run.source_display_name)
+    run = resolved.run
+    return WeightsRange(end, panel.title, run.texts, resolved.leading, run.source_display_name)
 
 
 def _describe_range_change(before: WeightsRange | None, now: WeightsRange | None) -> str:
