@@ -111,9 +111,8 @@ def _typed(stand: Stand, words: str) -> float:
         QTest.keyClicks(box, letter)
 
     def is_there() -> bool:
-        tokens = "".join(
-            stand.workspace.screen.panel(LAYERS_PANEL).tokens
-        )  # with and without spaces
+        # With and without spaces.
+        tokens = "".join(stand.workspace.screen.panel(LAYERS_PANEL).tokens)
         return tokens.replace(" ", "").endswith(words.replace(" ", ""))
 
     _until(is_there)

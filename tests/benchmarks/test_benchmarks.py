@@ -61,9 +61,8 @@ def test_window_with_unsaved_work_is_closed(stand: Stand) -> None:
 
 
 def test_window_in_which_something_broke_is_closed_and_raises(stand: Stand) -> None:
-    stand.workspace.failed.disconnect(
-        stand.window.show_unexpected_error
-    )  # it would wait for a result
+    # It would wait for a result.
+    stand.workspace.failed.disconnect(stand.window.show_unexpected_error)
     stand.workspace.failed.emit("ZeroDivisionError")
     with pytest.raises(RuntimeError, match="ZeroDivisionError"):
         stand.close()

@@ -124,9 +124,8 @@ def _timed(repeats: int, tokens: int, size: int, heads: int) -> dict[str, object
 def _round_by_round(stand: Stand, repeats: int, drawers: Drawers | None) -> Samples:
     samples: Samples = defaultdict(list)
     document = stand.workspace.document
-    set_torch_thread_count(
-        document.tokens(), document.spec
-    )  # also on this thread, for the other tools
+    # Also on this thread, for the other tools.
+    set_torch_thread_count(document.tokens(), document.spec)
     for round_ in range(WARM_UPS + repeats):
         if round_ == WARM_UPS:
             samples.clear()  # previous rounds were a warm-up

@@ -528,11 +528,11 @@ STAGES_OF_THE_BOOK = {
     "input": "Each of 6 tokens becomes a vector of 3 numbers; "
     "the largest number, 0.8900, is in column 3 of Your.",
     "queries": "In head 1, each input vector times column 1 of W_q gives its query of 1 "
-    "number; the largest, −0.1353, is that of with.",
-    "keys": "In head 1, each input vector times column 1 of W_k gives its key of 1 number; "
-    "the largest, −0.4744, is that of one.",
-    "values": "In head 1, each input vector times column 1 of W_v gives its value of 1 number; "
-    "the largest, −0.3809, is that of with.",
+    "number, which is compared with each key; the largest, −0.1353, is that of with.",
+    "keys": "In head 1, each input vector times column 1 of W_k gives its key of 1 number, "
+    "with which each query is compared; the largest, −0.4744, is that of one.",
+    "values": "In head 1, each input vector times column 1 of W_v gives its value of 1 number, "
+    "which the weights mix; the largest, −0.3809, is that of with.",
     "scores": "In head 1, each query is multiplied by each key; "
     "the largest of 36 scores, 0.3079, is that of Your and journey.",
     "scaled": "In head 1, dividing by √1 = 1 changes no score; the largest stays 0.3079.",

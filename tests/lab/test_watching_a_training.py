@@ -37,9 +37,8 @@ def test_after_a_stop_no_token_is_sampled(watching: LabUser) -> None:
     window = watching.window
     QTest.mouseClick(window.generation_pane.sample_button, LEFT)
     count = len(tree_of(watching).tokens)
-    QTest.mouseClick(
-        window.generation_pane.run_button, LEFT
-    )  # while the next token is still unknown
+    # While the next token is still unknown.
+    QTest.mouseClick(window.generation_pane.run_button, LEFT)
     QTest.mouseClick(window.generation_pane.run_button, LEFT)
     assert not window.generation_controller.is_running
     watching.until(lambda: window.generation_controller.result is not None)

@@ -691,9 +691,8 @@ def test_a_run_paused_by_another_program_stays_paused(user: LabUser) -> None:
     folder = paused_and_left(user)
     with held(folder):
         wait_for(user, folder)
-        RunFolder(folder).stop_file.append(
-            IDLE_STOP_CONTENT
-        )  # a process that is not training does this
+        # A process that is not training does this.
+        RunFolder(folder).stop_file.append(IDLE_STOP_CONTENT)
     user.until_said("Paused")
     assert not (folder / "stop").exists()
 

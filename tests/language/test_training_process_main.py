@@ -172,9 +172,8 @@ def test_the_stop_file_stops_an_idle_process(
     folder = RunFolder(tmp_path / "run")
     folder.stop_file.touch()
     assert child.process.wait(60) == 0
-    assert (
-        folder.was_stopped_while_idle
-    )  # this tells the other program that the run was not being trained
+    # This tells the other program that the run was not being trained.
+    assert folder.was_stopped_while_idle
     assert not folder.lock_file.exists()
 
 

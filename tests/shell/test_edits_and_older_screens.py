@@ -59,9 +59,8 @@ def test_a_change_of_colours_leaves_letters_that_are_being_typed(hand: Hand) -> 
     hand.type_sentence("one two")
     hand.settle()
     QTest.keyClicks(hand.sentence, " three")
-    hand.window.set_colour_scheme(
-        ColourScheme.DARK
-    )  # before the screen with these letters is created
+    # Before the screen with these letters is created.
+    hand.window.set_colour_scheme(ColourScheme.DARK)
     QTest.keyClicks(hand.sentence, "!")
     hand.settle()
     hand.window.set_colour_scheme(ColourScheme.SYSTEM)

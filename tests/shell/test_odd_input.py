@@ -262,7 +262,7 @@ def mend(hand: Hand, setting: str) -> None:
     """Click the suggested fix at the end of the error message of a setting."""
     label = hand.window.settings_bar.rows[setting].problem
     row = next(row for row in SETTINGS if row.name == setting)
-    assert re.search(rf" Set (output size|{row.label.lower()}) to \d\S*$", words(label))
+    assert re.search(rf" Set “(Output size|{row.label})” to \d\S*$", words(label))
     hand.until(lambda: label.isVisible() and label.height() > label.fontMetrics().height())
     hand.window.settings_bar.reveal_control(label)
     hand.click(label, link_in(label))

@@ -113,9 +113,8 @@ def test_a_label_is_plain_or_rich_and_never_guesses(application: QApplication) -
     label = PlainTextLabel(BOLD)
     assert label.textFormat() is Qt.TextFormat.PlainText
     assert HtmlLabel().textFormat() is Qt.TextFormat.RichText
-    assert (
-        label.sizeHint().width() > PlainTextLabel("zqbold").sizeHint().width()
-    )  # tags are visible
+    # Tags are visible.
+    assert label.sizeHint().width() > PlainTextLabel("zqbold").sizeHint().width()
 
 
 def test_the_check_detects_text_that_qt_takes_for_html(application: QApplication) -> None:

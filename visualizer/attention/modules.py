@@ -88,9 +88,8 @@ class AttentionModule(nn.Module):
             result: Tensor = self(x)
             return result
         parameters = self._parameters_by_name()
-        queries, keys, values = _project_queries_keys_values(
-            spec, parameters, x
-        )  # head token d_head
+        # head token d_head
+        queries, keys, values = _project_queries_keys_values(spec, parameters, x)
         context = functional.scaled_dot_product_attention(
             queries,
             keys,

@@ -461,9 +461,8 @@ def compute_stages(
 def _create_input_vectors(texts: Texts, spec: AttentionSpec, target: torch.device) -> torch.Tensor:
     if spec.own_input:
         return convert_custom_matrix("own_input", spec.own_input, spec, target)  # token d_in
-    vectors = np.stack(
-        [embed_tokens(text, spec.d_in, spec.seed) for text in texts]
-    )  # text token d_in
+    # text token d_in
+    vectors = np.stack([embed_tokens(text, spec.d_in, spec.seed) for text in texts])
     dtype: torch.dtype = getattr(torch, spec.dtype)
     given = torch.from_numpy(vectors).to(target, dtype)
     return given[0] if len(texts) == 1 else given

@@ -117,9 +117,8 @@ def _compute_position_vectors(work: StageInputs, stage: Stage) -> Tensor:
     if work.spec.position is PositionKind.LEARNED:
         table = work.parameters["position.weight"][: work.token_count]  # token d_in
     else:
-        table = torch.from_numpy(
-            compute_sinusoidal_positions(work.token_count, work.spec.d_in)
-        )  # token d_in
+        # token d_in
+        table = torch.from_numpy(compute_sinusoidal_positions(work.token_count, work.spec.d_in))
     return table.to(work.given).expand(work.given.shape)
 
 

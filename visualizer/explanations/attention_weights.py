@@ -133,13 +133,14 @@ class ScoresToWeightsExplainer(AttentionWeightsExplainer):
 
     def formula(self, info: CellContext) -> str:
         normalisation = info.run.trace.spec.normalisation
+        score = info.run.trace.stage(info.explanation.stage.reads[0]).number_noun
         if normalisation is NormalisationKind.SUM:
-            return "score ÷ Σ score"
+            return f"{score} ÷ Σ {score}"
         shift = info.explanation.groups[0].factors[0].shift
         is_plain = normalisation is NormalisationKind.NAIVE_SOFTMAX or info.explanation.is_empty
         if is_plain or not shift:
-            return "exp(score) ÷ Σ exp(score)"
-        return f"exp(score − max) ÷ Σ exp(score − max), with max = {format_number(shift)}"
+            return f"exp({score}) ÷ Σ exp({score})"
+        return f"exp({score} − max) ÷ Σ exp({score} − max), with max = {format_number(shift)}"
 
     def write_equation(self, writer: EquationWriter) -> EquationRightHandSide:
         return share_equation(writer)

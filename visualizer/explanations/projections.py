@@ -53,6 +53,13 @@ if TYPE_CHECKING:
     from visualizer.explanations.code_dialects import StageCodeContext
     from visualizer.explanations.step_context import StepContext
 
+PURPOSES: dict[str, str] = {
+    Role.QUERIES: ", which is compared with each key",
+    Role.KEYS: ", with which each query is compared",
+    Role.VALUES: ", which the weights mix",
+}
+"""What the vectors of a stage are for, to follow their name."""
+
 
 def _projected_vector_noun(stage: Stage) -> str:
     """Return the noun for the vectors that are projected; a block normalizes the input first."""
@@ -115,6 +122,7 @@ class InputProjectionExplainer(Explainer):
     def explain_stage(self, context: StepContext) -> str:
         size = format_count(context.spec.d_head, "number")
         gives = f"gives its {vector_noun(context.stage.name)} of {size}"
+        gives += PURPOSES.get(context.stage.name, "")
         largest = largest_number_phrase(context, "the largest")
         return (
             f"each {_projected_vector_noun(context.stage)} times {projection_phrase(context)} "

@@ -52,9 +52,8 @@ class ExportRunner(QObject):
         self.is_working = False
         self._cancelled = threading.Event()
         self._next_report_at = 0.0
-        self._worker = NewestRequestWorker(
-            self, trim_freed_memory
-        )  # drawing a large image leaves many small free blocks of memory
+        # Drawing a large image leaves many small free blocks of memory.
+        self._worker = NewestRequestWorker(self, trim_freed_memory)
         self._worker.answered.connect(self._finish_request)
         self._worker.failed.connect(self._handle_error)
 

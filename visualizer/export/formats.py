@@ -123,9 +123,8 @@ def add_suffix(name: str, chosen: str) -> Path:
     """
     path = Path(name)
     suffix = next((each.suffix for each in FORMATS if f"*{each.suffix}" in chosen), ".png")
-    is_complete = (
-        format_of_file(name) or path.suffix[1:].isalpha()
-    )  # unknown suffixes are rejected later on
+    # Unknown suffixes are rejected later on.
+    is_complete = format_of_file(name) or path.suffix[1:].isalpha()
     return path if is_complete else path.with_name(f"{path.name}{suffix}")
 
 

@@ -35,9 +35,8 @@ class ExportProgressWidget(QWidget):
         row.addWidget(self.line)
         row.addWidget(self.cancel)
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        self.setMaximumHeight(
-            PlainTextLabel("Cancel").sizeHint().height()
-        )  # at most a line of text
+        # At most a line of text.
+        self.setMaximumHeight(PlainTextLabel("Cancel").sizeHint().height())
         self._delay = QTimer(self, interval=PROGRESS_DELAY_MS, singleShot=True)
         self._delay.timeout.connect(self.show)
         self.hide()

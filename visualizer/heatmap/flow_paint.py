@@ -101,9 +101,8 @@ def paint_headings(
     """Paint the headings of the given columns over earlier headings."""
     for at in columns:
         area = _qrect_of_box(placement.layout.columns[at].heading)
-        area.setWidth(
-            available_heading_width(placement, at)
-        )  # the names of states may extend into the gap
+        # The names of states may extend into the gap.
+        area.setWidth(available_heading_width(placement, at))
         painter.fillRect(area.toAlignedRect(), QColor(theme.paper))  # including line edges
         _paint_heading(painter, placement, at, theme)
 

@@ -272,14 +272,12 @@ class Workspace(QObject):
         self._errors = _InputErrors()
         self._set_document(document)
         self.pending_document, self._has_started = document, True
-        self._wanted = adapt_restored_view(
-            view, self._wanted
-        )  # the view may be saved before it is shown
+        # The view may be saved before it is shown.
+        self._wanted = adapt_restored_view(view, self._wanted)
         self.view = with_immediate_fields(self._wanted, self.view)
         state = self._request_state()
-        self.requests.submit(
-            partial(worker_jobs.restore_and_prefetch, restore, self._presenter, state)
-        )
+        job = partial(worker_jobs.restore_and_prefetch, restore, self._presenter, state)
+        self.requests.submit(job)
         self._update_screen()
 
     def _keep_models_open(self, *models: object) -> None:
@@ -399,10 +397,9 @@ class Workspace(QObject):
         self._has_started = True
         if not document.setting_problems():
             self.pending_document = document
-            compute, state = self.compute, self._request_state()
-            self.requests.submit(
-                partial(worker_jobs.compute_and_prefetch, compute, self._presenter, state)
-            )
+            state = self._request_state()
+            job = partial(worker_jobs.compute_and_prefetch, self.compute, self._presenter, state)
+            self.requests.submit(job)
             if may_wait:  # the result usually arrives before the delay has passed
                 self.documentEdited.emit()
                 if not self._progress_delay_timer.isActive():
@@ -561,7 +558,6 @@ class Workspace(QObject):
     def _build_inputs(
         self, document: Document, view: View, resolved: ResolvedView | None
     ) -> ScreenInputs:
-        is_working = self.is_working
-        progress = self.requests.progress if is_working else None
+        progress = self.requests.progress if self.is_working else None
         wanted, refused = self._wanted, self.input_error
-        return ScreenInputs(document, view, resolved, wanted, refused, is_working, progress)
+        return ScreenInputs(document, view, resolved, wanted, refused, self.is_working, progress)

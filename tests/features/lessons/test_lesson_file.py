@@ -405,9 +405,8 @@ def test_printed_numbers_are_found_by_how_their_names_begin() -> None:
     assert (section, name) == ("3.5.1 causal mask", "scores masked with -inf (null is -inf)")
     assert numbers[0, 1] == -np.inf
     assert not numbers.flags.writeable
-    assert (
-        PRINTED.find_by_prefix("3.3.1", "context")[1] == "context"
-    )  # an exact name, although others begin with it
+    # An exact name, although others begin with it.
+    assert PRINTED.find_by_prefix("3.3.1", "context")[1] == "context"
     assert PRINTED.find_by_prefix("3.4.1", "score of")[2].shape == ()
     with pytest.raises(InvalidLessonValueError, match="No section name starts with"):
         PRINTED.find_by_prefix("_about", "x")

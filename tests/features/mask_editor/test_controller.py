@@ -594,7 +594,7 @@ def test_another_text_is_said_with_what_mends_it(painter: Painter) -> None:
     painter.workspace.change_setting("text", "Your journey starts with one small step")
     painter.hand.until(lambda: bool(painter.hand.problem("own_mask")))
     said = "The matrix is 6 × 6, but the text needs 7 × 7."
-    assert painter.hand.problem("own_mask") == f"{said} Set mask to Causal"
+    assert painter.hand.problem("own_mask") == f"{said} Set “Mask” to Causal"
     assert "heatmaps were not updated" in words(painter.window.notice)
     assert said in words(painter.window.notice)
     assert painter.notes == SIZE_MISMATCH

@@ -202,9 +202,8 @@ def test_the_next_head_follows_the_single_visible_head(three: Hand) -> None:
     press(three, Qt.Key.Key_N, BOTH)
     press(three, Qt.Key.Key_N, BOTH)
     assert heads(three) == [1]
-    three.window.controllers.cell_selection_controller.follow_link(
-        Cell("weights", (0, 1, 1))
-    )  # like a click on a link
+    # Like a click on a link.
+    three.window.controllers.cell_selection_controller.follow_link(Cell("weights", (0, 1, 1)))
     three.settle()
     assert heads(three) == [0, 1]
     press(three, Qt.Key.Key_N, BOTH)

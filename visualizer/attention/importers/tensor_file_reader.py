@@ -288,9 +288,8 @@ def list_arrays(path: Path) -> TensorFileContents:
             f"Cannot open “{path.name}”: unsupported file type. Supported: {known}."
         )
     try:
-        check_regular_file(
-            path
-        )  # torch and safetensors open paths themselves, and a pipe would block
+        # Torch and safetensors open paths themselves, and a pipe would block.
+        check_regular_file(path)
     except FileNotFoundError as error:
         sentence = f"The file “{path.name}” was not found in {path.absolute().parent}."
         raise unreadable_file_error(sentence) from error

@@ -327,9 +327,8 @@ class FigureOptionsWidget(QWidget):
             self.chosen.emit(replace(self._settings.look, **changes))
 
     def _choose_extent(self) -> None:
-        self._emit_changed_settings(
-            extent=FigureExtent(self.extent.currentData())
-        )  # Qt returns a str
+        # Qt returns a str.
+        self._emit_changed_settings(extent=FigureExtent(self.extent.currentData()))
 
     def _choose_preset(self) -> None:
         if self._settings:

@@ -78,9 +78,8 @@ def max_embedded_layer_bytes(run: Run) -> int:
         return 0
     names = [name for name in (trace.attention_stage_name, *VECTOR_ROLES) if name in trace]
     numbers = sum(math.prod(trace.shape(name)) for name in names)
-    return (
-        numbers * trace.cached_stage_tensor(trace.attention_stage_name).dtype.itemsize * 4 // 3
-    )  # as base64
+    # As base64.
+    return numbers * trace.cached_stage_tensor(trace.attention_stage_name).dtype.itemsize * 4 // 3
 
 
 def _reduce_to_shown_layer(

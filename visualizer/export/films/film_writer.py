@@ -176,9 +176,8 @@ def estimate_animation(
     began = time.perf_counter()
     animation = lay_out_animation(snapshot, figure_settings, progress)
     encoder = _open_encoder(suffix, animation, figure_settings.film.loops, BytesIO(), progress)
-    encoder.add_frame(
-        animation.frame_pixels(0), 1
-    )  # the first frame needs more time and bytes than the others
+    # The first frame needs more time and bytes than the others.
+    encoder.add_frame(animation.frame_pixels(0), 1)
     started, total_bytes = time.perf_counter(), float(encoder.written)
     film = animation.film
     stages = [film.position_of_frame(index).stage for index in range(len(animation))]

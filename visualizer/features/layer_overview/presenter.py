@@ -465,9 +465,8 @@ def present_overview_of_runs(
     InputError
         For ``layer``, if the layers have different numbers of heads or no run has weights.
     """
-    is_measured = bool(
-        find_head_order_spec(order).measure
-    )  # measuring takes longer than everything else
+    # Measuring takes longer than everything else.
+    is_measured = bool(find_head_order_spec(order).measure)
     panels = []
     for run, numbers in runs:
         if Role.WEIGHTS in run.trace:

@@ -58,9 +58,8 @@ class LessonController(QObject):
         self._state = opened
         self._workspace, self._menu, self._window = workspace, menu, window
         self._fixed_actions = menu.actions()
-        menu.aboutToShow.connect(
-            self.load_lesson_menu
-        )  # the user may have added a file to the folder
+        # The user may have added a file to the folder.
+        menu.aboutToShow.connect(self.load_lesson_menu)
         self._menu_actions: list[QAction] = []
         self.lessons: tuple[Lesson, ...] = ()
         self.errors: tuple[LessonError, ...] = ()
