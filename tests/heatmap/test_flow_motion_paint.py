@@ -131,6 +131,15 @@ def test_a_projected_row_moves_with_its_numbers(stage: str) -> None:
     assert row.area_at(1).size() == row.area_at(0).size()
 
 
+@pytest.mark.parametrize("stage", ["queries", "scores", "weights"])
+def test_operands_stay_bright_where_they_came_from(stage: str) -> None:
+    played = Played(a_run(), stage)
+    painted = played.painted(before_landing(played.motion.kind))
+    for one in played.motion.operands:
+        at = one.start.center().toPoint()
+        assert painted[at.y(), at.x()] == 0xFF0000  # as copied
+
+
 def test_a_query_comes_from_the_left_and_a_key_from_above() -> None:
     played = Played(a_run(), "scores", 3, 1, StepSize.CELL)
     query, key = played.motion.operand_areas(0)

@@ -145,6 +145,9 @@ class FlowMotion(Struct, frozen=True, eq=False):
         shade = with_alpha(self.theme.paper, round(DIMMED_ALPHA * self.dimming(share)))
         for slot in self.dimmed_slots:
             painter.fillRect(slot.cells, shade)
+        for one in self.operands:
+            if one.is_copy:  # the operands stay bright, because the card quotes their numbers
+                painter.drawImage(one.start, one.picture)
         paint_empty_targets(painter, targets, self.theme)
         if self.kind is MotionKind.CONTEXT:
             self._paint_weight_ribbons(painter, share)

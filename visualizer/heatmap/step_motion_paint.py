@@ -34,12 +34,17 @@ class MovingCells(Struct, frozen=True, eq=False):
     Parameters
     ----------
     picture : QImage
-        One pixel per cell, in the colours of its panel.
+        A copy of the board or one pixel per cell, in the colours of its panel.
     """
 
     picture: QImage
     start: QRectF
     end: QRectF
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether the image is a copy of the board, with its numbers."""
+        return abs(self.picture.deviceIndependentSize().width() - self.start.width()) < 1
 
     def area_at(self, progress: float) -> QRectF:
         """Return the interpolated rectangle for an eased progress value from 0 to 1."""
