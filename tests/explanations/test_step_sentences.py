@@ -214,6 +214,10 @@ def written_of(said: Said) -> set[str]:
     values = np.concatenate([numbers.ravel() for numbers in read])
     sums = [numbers.sum(axis=1) for numbers in read if np.isfinite(numbers).all()]
     values = np.concatenate([values, *sums, said.unpadded.mean(axis=0)])
+    if stage.is_weights:
+        allowed = said.allowed()[: len(said.unpadded)]
+        uniform = allowed / np.maximum(1, allowed.sum(axis=1, keepdims=True))
+        values = np.concatenate([values, uniform.mean(axis=0)])
     factor = 1 / (1 - spec.dropout)
     sizes = {spec.d_in, spec.d_head, spec.concatenated_head_width, spec.heads, spec.window - 1}
     found = {f"{size:,}" for size in sizes}
