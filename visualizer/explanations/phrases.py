@@ -286,7 +286,7 @@ def most_attended_key_phrase(context: StepContext) -> str:
 
 
 def _uniform_share_phrase(context: StepContext, key: int) -> str:
-    """State which mean weight a key has because of the mask alone, if there is a mask."""
+    """State the mean weight that uniform weights would give a key, if there is a mask."""
     allowed = context.allowed_cells()[: context.query_count]
     if context.is_before_mask or allowed.all():
         return ""

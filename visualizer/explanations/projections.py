@@ -58,7 +58,7 @@ PURPOSES: dict[str, str] = {
     Role.KEYS: ", with which each query is compared",
     Role.VALUES: ", which the weights mix",
 }
-"""What the vectors of a stage are for, to follow their name."""
+"""Clause that states how the vectors of a stage are used, by the name of the stage."""
 
 
 def _projected_vector_noun(stage: Stage) -> str:
