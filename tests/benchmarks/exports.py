@@ -14,12 +14,10 @@ from msgspec.structs import replace
 from tests.benchmarks import children
 from tests.benchmarks.stand import application, document
 from tests.benchmarks.table import Line, show, times
-from visualizer.export.figure_settings import AnimationSettings, FigureSettings
-from visualizer.export.film_plan import plan_animation
+from visualizer.export.figure_settings import FigureSettings
 from visualizer.file_opening import EXPORT_VIEW
 from visualizer.progress import CancelledError, Progress, ignore_progress
 from visualizer.session.export_snapshot import ExportSnapshot
-from visualizer.session.timeline import StepSize
 from visualizer.session.worker_jobs import compute
 
 if TYPE_CHECKING:
@@ -30,8 +28,6 @@ if TYPE_CHECKING:
 SIZE = (1024, 768, 12)
 LIMITS_S = {".png": 1.0, ".svg": 3.0, ".pdf": 3.0}
 MAX_FILE_BYTES = 20e6
-STEPS = 210
-"""Number of playback steps for all cells of the default document."""
 CALLED_OFF_MS = 200.0
 
 
@@ -53,7 +49,7 @@ def measure(repeats: int) -> int:
         lines.append(times(f"  matplotlib’s {suffix} of the weights", told["matplotlib"][suffix]))
     missed = show(f"Figures of {heads} heads × {tokens:,} tokens", lines)
     film = [
-        times(f".gif of {STEPS} steps, 6 tokens", told["film"]),
+        times("the usual .gif, 6 tokens", told["film"]),
         times("  from calling it off to its end", told["called off"], CALLED_OFF_MS),
     ]
     return missed + show("Films", film)
@@ -126,8 +122,7 @@ def _matplotlib(snapshot: ExportSnapshot, repeats: int) -> dict[str, list[float]
 
 def _film(repeats: int) -> dict[str, list[float]]:
     snapshot = _shot(document(6, 3, 2))
-    look = FigureSettings(film=AnimationSettings(grain=StepSize.CELL))
-    assert len(plan_animation(snapshot.run.trace, look.film).steps) == STEPS
+    look = FigureSettings()
     whole = [_timed(lambda: _written(snapshot, look, ".gif")) for _ in range(min(repeats, 3))]
     chance = random.Random(3)
     moments = [chance.uniform(0.02, 0.9) * min(whole) for _ in range(max(20, repeats))]
