@@ -21,7 +21,7 @@ from visualizer.heatmap.board_presenter import present_board
 from visualizer.heatmap.flow_motion_paint import FlowMotion, create_flow_motion
 from visualizer.heatmap.flow_placement import place_flow_panels
 from visualizer.heatmap.highlights import Highlights, present_highlights
-from visualizer.heatmap.motion_card_paint import ScoreCard, SoftmaxCard
+from visualizer.heatmap.motion_card_paint import ProductsCard, SoftmaxCard
 from visualizer.heatmap.step_motion_paint import target_areas
 from visualizer.heatmap.step_motion_phases import (
     PHASES_MS,
@@ -131,7 +131,7 @@ def test_a_projected_row_moves_with_its_numbers(stage: str) -> None:
     assert row.area_at(1).size() == row.area_at(0).size()
 
 
-@pytest.mark.parametrize("stage", ["queries", "scores", "weights"])
+@pytest.mark.parametrize("stage", ["queries", "scores", "weights", "context"])
 def test_operands_stay_bright_where_they_came_from(stage: str) -> None:
     played = Played(a_run(), stage)
     painted = played.painted(before_landing(played.motion.kind))
@@ -171,7 +171,7 @@ def test_the_sum_of_a_score_counts_up_to_its_number() -> None:
     run = a_run(d_out=8)
     played = Played(run, "scores", 3, 1, StepSize.CELL)
     card = played.motion.card
-    assert isinstance(card, ScoreCard)
+    assert isinstance(card, ProductsCard)
     products = run.trace.read("queries", (0, 3)) * run.trace.read("keys", (0, 1))
     np.testing.assert_allclose(card.terms.terms, products, rtol=1e-6)
     np.testing.assert_allclose(card.terms.factors[0], run.trace.read("queries", (0, 3)))
@@ -179,6 +179,24 @@ def test_the_sum_of_a_score_counts_up_to_its_number() -> None:
     shown = list(dict.fromkeys(card.sum_at(share) for share in np.linspace(0, 1, 101)))
     np.testing.assert_allclose(shown[:-1], [0, *np.cumsum(products)], rtol=1e-5)
     assert shown[-1] == run.trace.read("scores", (0, 3, 1))
+
+
+def test_the_sum_of_a_context_vector_counts_up_to_its_number() -> None:
+    run = a_run(d_in=4, d_out=4)
+    played = Played(run, "context", 3)
+    card, leading = played.motion.card, played.highlights.leading
+    assert isinstance(card, ProductsCard)
+    assert leading
+    column = leading.place[-1]
+    weights = run.trace.read("weights", (0, 3))[:4]  # later keys are masked
+    values = run.trace.read("values", (0,))[:4, column]
+    assert card.shown.order == (0, 1, 2, 3)
+    np.testing.assert_allclose(card.terms.factors[0][:4], weights)
+    np.testing.assert_allclose(card.terms.factors[1][:4], values)
+    shown = list(dict.fromkeys(card.sum_at(share) for share in np.linspace(0, 1, 101)))
+    np.testing.assert_allclose(shown[:-1], [0, *np.cumsum(weights * values)], rtol=1e-5)
+    assert shown[-1] == run.trace.read("context", (0, 3, column))
+    assert card.target == played.slot("context").cell_area(3, column)
 
 
 def test_the_bars_of_a_row_become_weights() -> None:

@@ -35,7 +35,7 @@ THEMES = (LIGHT, DARK, PRINT)
 TEXT, MARK = 4.5, 3.0
 # The colours of Okabe and Ito 2008 in their order, without black.
 OKABE_ITO = (
-    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999",
+    "#009E73", "#D55E00", "#CC79A7", "#0072B2", "#F0E442", "#56B4E9", "#E69F00", "#999999",
 )  # fmt: skip
 TOLD_APART = 0.05
 """Minimum distance in OKLab; a distance of 0.02 is just noticeable side by side."""

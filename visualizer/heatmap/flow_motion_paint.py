@@ -24,7 +24,7 @@ from visualizer.heatmap.flow_cursor_paint import (
 )
 from visualizer.heatmap.flow_placement import OPERATION_PX
 from visualizer.heatmap.highlight_paint import is_block_shown, visible_block_area
-from visualizer.heatmap.motion_card_paint import APPEARANCE_SHARE, ScoreCard, SoftmaxCard
+from visualizer.heatmap.motion_card_paint import APPEARANCE_SHARE, ProductsCard, SoftmaxCard
 from visualizer.heatmap.panel_margins_paint import ALIGN_LEFT
 from visualizer.heatmap.step_motion_paint import (
     MovingCells,
@@ -194,9 +194,6 @@ class FlowMotion(Struct, frozen=True, eq=False):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
         if split and not flow:
             self._paint_split_text(painter)
-        if flow == 1:
-            ends = [ribbon.end for ribbon in self.ribbons]
-            paint_frame(painter, ends[0].united(ends[-1]), FRAME_PX, self.theme)
         if stack := self.progress(share, MotionPhase.STACK):
             for one in self.strips:
                 painter.drawImage(one.area_at(stack), one.picture)
@@ -280,12 +277,13 @@ def _create_score_motion(
     copy: CopyCells,
 ) -> FlowMotion | None:
     """Create the motion of a score: a query and a key move to it and are multiplied."""
-    step, leading = highlights.step, highlights.leading
+    step = highlights.step
     at = motion.placement.slots.index(slot)
     operand, column = motion.placement.operands[at], motion.placement.panels.columns[at]
     target = motion.result.end
-    cell = _visible_cell_area(slot, leading)
-    if operand is None or cell is None or step is None or step.terms is None:
+    if operand is None or step is None or step.terms is None:
+        return None
+    if _visible_cell_area(slot, highlights.leading) is None:
         return None
     keys = QRectF(target.left(), operand.cells.top(), target.width(), operand.cells.height())
     rows = [
@@ -296,12 +294,30 @@ def _create_score_motion(
     operands = tuple(
         MovingCells(copy(area), area, _centre_area_on(area, target)) for area in (*rows, keys)
     )
+    motion = replace(motion, kind=MotionKind.SCORE, operands=operands)
+    return _add_products_card(motion, slot, computation, highlights, seen)
+
+
+def _add_products_card(
+    motion: FlowMotion,
+    slot: PanelSlot,
+    computation: BlockComputation,
+    highlights: Highlights,
+    seen: QRectF,
+    occupied: Sequence[QRectF] = (),
+) -> FlowMotion:
+    """Add the card of the explained cell to a motion, if the cell is visible."""
+    step, leading = highlights.step, highlights.leading
+    cell = _visible_cell_area(slot, leading)
+    if cell is None or step is None or step.terms is None:
+        return motion
+    at = motion.placement.slots.index(slot)
     colours = _factor_colours(motion.placement, at, computation, leading, motion.theme)
     if {len(one) for one in colours} != {len(step.terms.terms)}:
         colours = ()  # pooled cells show other numbers
-    occupied = _occupied_areas(motion.placement, highlights)
-    card = ScoreCard.of(step.terms, cell, seen, occupied, colours)
-    return replace(motion, kind=MotionKind.SCORE, operands=operands, card=card)
+    occupied = [*_occupied_areas(motion.placement, highlights), *occupied]
+    card = ProductsCard.of(motion.kind, step.terms, cell, seen, occupied, colours)
+    return replace(motion, card=card)
 
 
 def _factor_colours(
@@ -311,7 +327,7 @@ def _factor_colours(
     cell: Cell | None,
     theme: Theme,
 ) -> tuple[tuple[CellColours, ...], ...]:
-    """Return the colours of the query and the key of a score on the board."""
+    """Return the colours of the row and of the column above that are multiplied."""
     operand, column = placement.operands[at], placement.panels.columns[at]
     slots = (
         slot
@@ -319,17 +335,17 @@ def _factor_colours(
         for slot in placement.slots
         if slot and block.stage != column.operand and is_block_shown(slot, block)
     )
-    queries = next(slots, None)
-    if queries is None or operand is None or cell is None:
+    left = next(slots, None)
+    if left is None or operand is None or cell is None:
         return ()
-    row, key = (
-        queries.heatmap.rows.cell_index_of(cell.place[-2]),
+    row, above = (
+        left.heatmap.rows.cell_index_of(cell.place[-2]),
         operand.heatmap.columns.cell_index_of(cell.place[-1]),
     )
     return (
-        _cell_colours(queries.heatmap, colour_mapping.colour_indices(queries.heatmap)[row], theme),
+        _cell_colours(left.heatmap, colour_mapping.colour_indices(left.heatmap)[row], theme),
         _cell_colours(
-            operand.heatmap, colour_mapping.colour_indices(operand.heatmap)[:, key], theme
+            operand.heatmap, colour_mapping.colour_indices(operand.heatmap)[:, above], theme
         ),
     )
 
@@ -412,14 +428,18 @@ def _create_context_motion(
         start = QRectF(target.left(), ribbon.end.top(), target.width(), ribbon.end.height())
         end = QRectF(target.left(), ribbon.start.top(), target.width(), ribbon.start.height())
         strips.append(MovingCells(picture, start, end))
-    return replace(
+    ends = ribbons[0].end.united(ribbons[-1].end)
+    stack = QRectF(target.left(), ends.top(), target.width(), ends.height())
+    motion = replace(
         motion,
         kind=MotionKind.CONTEXT,
-        operands=tuple(MovingCells(copy(area), area, area) for area in weights),
+        operands=tuple(MovingCells(copy(area), area, area) for area in (*weights, stack)),
         strips=tuple(strips),
         ribbons=ribbons,
         chosen=step.terms.chosen,
     )
+    lane = ribbons[0].start.united(ribbons[-1].start).united(ends)
+    return _add_products_card(motion, slot, computation, highlights, seen, [lane])
 
 
 def _moving_layer_columns(

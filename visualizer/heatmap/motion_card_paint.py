@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from msgspec import Struct
-from PySide6.QtCore import QRectF, Qt
+from msgspec.structs import replace
+from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPen
 
 from visualizer.format import format_number
 from visualizer.heatmap.flow_placement import SMALL_LABEL_PX
 from visualizer.heatmap.panel_margins_paint import ALIGN_CENTRE, ALIGN_LEFT, ALIGN_RIGHT
-from visualizer.heatmap.step_motion_phases import MotionPhase
+from visualizer.heatmap.step_motion_phases import MotionKind, MotionPhase
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 
 if TYPE_CHECKING:
@@ -31,6 +32,10 @@ MAX_PRODUCTS, MAX_BARS = 6, 8
 """Maximum numbers of terms that are shown one by one; the smallest terms are added up."""
 LINE_PX, PADDING_PX, RADIUS_PX, NUMBER_PX = 22, 10, 6, 54
 NAME_PX, BAR_PX = 76, 92
+LABEL_GAP_PX = 10
+FACTOR_LABELS = {MotionKind.SCORE: ("q", "k"), MotionKind.CONTEXT: ("weight", "value")}
+SUM_PHASES = {MotionKind.SCORE: MotionPhase.MEET, MotionKind.CONTEXT: MotionPhase.STACK}
+"""The phase in which the products are added."""
 TARGET_GAP_PX = 10
 SHADOW_PX = 6
 APPEARANCE_SHARE = 0.3
@@ -125,8 +130,8 @@ def _move_into_view(area: QRectF, seen: QRectF) -> QRectF:
     )
 
 
-class ScoreCard(Struct, frozen=True, eq=False):
-    """The products of a query and a key, and their sum, to which the products are added one by one.
+class ProductsCard(Struct, frozen=True, eq=False):
+    """The products of a score or of a context vector's number, which are added one by one.
 
     Parameters
     ----------
@@ -136,6 +141,7 @@ class ScoreCard(Struct, frozen=True, eq=False):
         Colours of the numbers of each factor, as on the board; empty without colours.
     """
 
+    kind: MotionKind
     terms: StepTerms
     shown: CardTerms
     area: QRectF
@@ -145,21 +151,38 @@ class ScoreCard(Struct, frozen=True, eq=False):
     @classmethod
     def of(
         cls,
+        kind: MotionKind,
         terms: StepTerms,
         target: QRectF,
         seen: QRectF,
         occupied: Sequence[QRectF] = (),
         colours: tuple[tuple[CellColours, ...], ...] = (),
-    ) -> ScoreCard:
+    ) -> ProductsCard:
         shown, scale = CardTerms.of(terms, MAX_PRODUCTS), text_scale()
+        if terms.names:  # the values of masked keys are not added
+            allowed = tuple(at for at in shown.order if terms.factors[0][at] != 0)
+            shown = CardTerms(allowed or shown.order, shown.others, shown.rest)
+        card = cls(kind, terms, shown, QRectF(), target, colours)
         columns = len(shown.order) + (shown.others > 0)
-        width = (2 * PADDING_PX + 22 + max(2, columns) * NUMBER_PX) * scale
-        height = (2 * PADDING_PX + (2 + len(terms.factors)) * LINE_PX) * scale
-        area = place_card(width, height, target, seen, occupied)
-        return cls(terms, shown, area, target, colours)
+        width = card._labels_px + (2 * PADDING_PX + max(2, columns) * NUMBER_PX) * scale
+        height = (2 * PADDING_PX + len(card._labels) * LINE_PX) * scale
+        return replace(card, area=place_card(width, height, target, seen, occupied))
+
+    @property
+    def _labels(self) -> tuple[str, ...]:
+        """The labels of the lines: the keys if the terms belong to keys, factors, product, sum."""
+        labels: tuple[str, ...] = FACTOR_LABELS[self.kind]
+        if len(labels) != len(self.terms.factors):
+            labels = ("",) * len(self.terms.factors)
+        return (*([""] if self.terms.names else []), *labels, "×", "Σ")
+
+    @property
+    def _labels_px(self) -> float:
+        metrics = font_metrics(SMALL_LABEL_PX)
+        return max(map(metrics.horizontalAdvance, self._labels)) + LABEL_GAP_PX * text_scale()
 
     def sum_at(self, progress: float) -> float:
-        """Return the sum of the products shown at a progress from 0 to 1; at 1, the score."""
+        """Return the sum of the products shown at a progress from 0 to 1; at 1, the whole sum."""
         if progress >= 1:
             return self.terms.value
         count = self._term_count_at(progress)
@@ -169,57 +192,76 @@ class ScoreCard(Struct, frozen=True, eq=False):
         return math.floor(progress * (len(self.shown.order) + 1))
 
     def paint(self, painter: QPainter, progress: PhaseProgress, theme: Theme) -> None:
-        met, landed = progress(MotionPhase.MEET), progress(MotionPhase.LAND)
-        if not met or landed == 1:
+        added, landed = progress(SUM_PHASES[self.kind]), progress(MotionPhase.LAND)
+        if not added or landed == 1:
             return
-        painter.setOpacity(min(1.0, met / APPEARANCE_SHARE) * (1 - landed))
+        painter.setOpacity(min(1.0, added / APPEARANCE_SHARE) * (1 - landed))
         _paint_card_background(painter, self.area, theme)
-        names = ["q", "k"] if len(self.terms.factors) == 2 else [""] * len(self.terms.factors)
-        top, line = self.area.top() + PADDING_PX * text_scale(), LINE_PX * text_scale()
-        for row, name in enumerate([*names, "×"]):
-            self._paint_line(painter, row, name, self._term_count_at(met), theme)
-        at = QRectF(self.area.left(), top + (len(names) + 1) * line, self.area.width(), line)
-        self._paint_sum(painter, at, met, theme)
+        *lines, total = self._line_areas()
+        if self.terms.names:
+            self._paint_names(painter, lines.pop(0), theme)
+        for row, line in enumerate(lines):
+            self._paint_line(painter, row, line, self._term_count_at(added), theme)
+        self._paint_sum(painter, total, added, theme)
         painter.setOpacity(1 - landed)
         if landed:  # the sum moves to its cell
-            self._paint_landing_value(painter, at, landed, theme)
+            self._paint_landing_value(painter, total, landed, theme)
         painter.setOpacity(1)
 
-    def _paint_line(self, painter: QPainter, row: int, name: str, count: int, theme: Theme) -> None:
+    def _line_areas(self) -> list[QRectF]:
+        """Return the area of each line without its label."""
+        scale = text_scale()
+        padding, height = PADDING_PX * scale, LINE_PX * scale
+        left, top = self.area.left() + padding + self._labels_px, self.area.top() + padding
+        width = self.area.right() - padding - left
+        return [QRectF(left, top + row * height, width, height) for row in range(len(self._labels))]
+
+    def _cell_area(self, line: QRectF, place: int) -> QRectF:
+        width = NUMBER_PX * text_scale()
+        return QRectF(line.left() + place * width, line.top(), width, line.height())
+
+    def _paint_label(self, painter: QPainter, line: QRectF, label: str, theme: Theme) -> None:
+        area = QRectF(line.left() - self._labels_px, line.top(), self._labels_px, line.height())
+        _draw_text(painter, area, label, theme.quiet, ALIGN_LEFT)
+
+    def _paint_names(self, painter: QPainter, line: QRectF, theme: Theme) -> None:
+        room = (NUMBER_PX - 4) * text_scale()
+        metrics = font_metrics(SMALL_LABEL_PX)
+        for place, at in enumerate(self.shown.order):
+            name = metrics.elidedText(self.terms.names[at], Qt.TextElideMode.ElideRight, room)
+            ink = theme.accent if at == self.terms.chosen else theme.quiet
+            _draw_text(painter, self._cell_area(line, place), name, ink, ALIGN_CENTRE)
+
+    def _paint_line(
+        self, painter: QPainter, row: int, line: QRectF, count: int, theme: Theme
+    ) -> None:
         """Paint one line: one factor of each term, or the products computed so far."""
-        scale, factors = text_scale(), self.terms.factors
+        factors = self.terms.factors
         is_product = row == len(factors)
-        top = self.area.top() + (PADDING_PX + row * LINE_PX) * scale
-        left, line = self.area.left() + PADDING_PX * scale, LINE_PX * scale
-        _draw_text(painter, QRectF(left, top, 18 * scale, line), name, theme.quiet, ALIGN_LEFT)
-        left += 22 * scale
+        self._paint_label(painter, line, self._labels[-2 if is_product else row - len(factors) - 2],
+                          theme)  # fmt: skip
         numbers = self.terms.terms if is_product else factors[row]
         for place, at in enumerate(self.shown.order):
             if is_product and place >= count:
                 return
-            cell = QRectF(left + place * NUMBER_PX * scale, top, NUMBER_PX * scale, line)
-            ink = theme.ink
+            cell, ink = self._cell_area(line, place), theme.ink
             if not is_product and self.colours and at < len(self.colours[row]):
                 background, ink = self.colours[row][at]
                 painter.fillRect(cell.adjusted(0.5, 1, -0.5, -1), QColor(background))
             _draw_text(painter, cell, _format_value(numbers[at]), ink, ALIGN_CENTRE)
         if self.shown.others and (not is_product or count > len(self.shown.order)):
-            cell = QRectF(
-                left + len(self.shown.order) * NUMBER_PX * scale, top, NUMBER_PX * scale, line
-            )
             rest = _format_value(self.shown.rest) if is_product else "…"
+            cell = self._cell_area(line, len(self.shown.order))
             _draw_text(painter, cell, rest, theme.quiet, ALIGN_CENTRE)
 
-    def _paint_sum(self, painter: QPainter, line: QRectF, met: float, theme: Theme) -> None:
+    def _paint_sum(self, painter: QPainter, line: QRectF, added: float, theme: Theme) -> None:
         """Paint the sum so far as a number and as a bar, which is full when all terms are added."""
         scale = text_scale()
-        left = line.left() + PADDING_PX * scale
-        _draw_text(painter, QRectF(left, line.top(), 18 * scale, line.height()), "Σ", theme.quiet,
-              ALIGN_LEFT)  # fmt: skip
-        width = line.width() - (2 * PADDING_PX + 22 + NUMBER_PX) * scale
-        track = QRectF(left + 22 * scale, line.center().y() - 4 * scale, width, 8 * scale)
+        self._paint_label(painter, line, self._labels[-1], theme)
+        width = line.width() - NUMBER_PX * scale
+        track = QRectF(line.left(), line.center().y() - 4 * scale, width, 8 * scale)
         whole = sum(map(abs, self.terms.terms)) or 1.0
-        total = self.sum_at(met)
+        total = self.sum_at(added)
         _paint_bar(painter, track, min(1.0, abs(total) / whole), theme.accent, theme)
         number = QRectF(track.right(), line.top(), NUMBER_PX * scale, line.height())
         _draw_text(painter, number, _format_value(total), theme.accent, ALIGN_RIGHT,
@@ -229,13 +271,9 @@ class ScoreCard(Struct, frozen=True, eq=False):
         self, painter: QPainter, line: QRectF, landed: float, theme: Theme
     ) -> None:
         width, height = NUMBER_PX * text_scale(), LINE_PX * text_scale()
-        x = (
-            line.right()
-            - width / 2
-            + (self.target.center().x() - line.right() + width / 2) * landed
-        )
-        y = line.center().y() + (self.target.center().y() - line.center().y()) * landed
-        chip = QRectF(x - width / 2, y - height / 2, width, height)
+        start = QPointF(line.right() - width / 2, line.center().y())
+        chip = QRectF(0, 0, width, height)
+        chip.moveCenter(start + (self.target.center() - start) * landed)
         painter.setPen(QPen(QColor(theme.accent), 1.5))
         painter.setBrush(QColor(theme.paper))
         painter.drawRoundedRect(chip, 3, 3)

@@ -61,6 +61,7 @@ PHASES_MS = {
 READ_PHASES = {
     MotionKind.SCORE: (MotionPhase.MEET,),
     MotionKind.SOFTMAX: (MotionPhase.EXPONENTIATE, MotionPhase.NORMALIZE),
+    MotionKind.CONTEXT: (MotionPhase.STACK,),
 }
 """Phases after which a long motion pauses, so that its card can be read."""
 MAX_READ_SLOWDOWN = 1.25

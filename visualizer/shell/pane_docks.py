@@ -588,11 +588,19 @@ class PaneDocks(QObject):
         others = self.visible_pane_ids - {id_}
         self.visible_pane_ids = others | {id_} if is_seen else others
         self.actions[id_].setChecked(is_seen)
-        for dock in self.docks.values():
-            tabbed = self._window.tabifiedDockWidgets(dock)
-            dock.set_title_visible(all(other.isHidden() for other in tabbed))
+        self._update_dock_titles()
         if not self._is_held:
             self.changed.emit(self._needed_pane_ids)
+
+    def _update_dock_titles(self) -> None:
+        open_docks = [dock for dock in self.docks.values() if not dock.isHidden()]
+        while open_docks:
+            # Qt needs 60 μs to find the tabs of a dock, so find those of each group only once.
+            tabbed = self._window.tabifiedDockWidgets(open_docks[0])
+            group = [dock for dock in open_docks if dock is open_docks[0] or dock in tabbed]
+            for dock in group:
+                dock.set_title_visible(len(group) == 1)
+            open_docks = [dock for dock in open_docks if dock not in group]
 
     @contextmanager
     def batch_changes(self) -> Iterator[None]:

@@ -16,14 +16,14 @@ from visualizer.widgets.fonts import text_scale
 if TYPE_CHECKING:
     from PySide6.QtWidgets import QMainWindow
 
-# Colours that are distinguishable with colour blindness, in the order of Okabe and Ito 2008, "Color
-# Universal Design". They are darkened for contrast in the light theme, and slightly adjusted in the
-# dark theme.
+# Colours that are distinguishable with colour blindness, from Okabe and Ito 2008, "Color Universal
+# Design", darkened for contrast in the light theme and slightly adjusted in the dark theme. Blue
+# and orange do not come first, because they resemble the colours of negative and positive numbers.
 LIGHT_HEAD_COLOURS = (
-    "#0072B2", "#C18507", "#008D66", "#B36190", "#3A99CD", "#CC5A05", "#979359", "#919191",
+    "#008D66", "#CC5A05", "#B36190", "#0072B2", "#979359", "#3A99CD", "#C18507", "#919191",
 )  # fmt: skip
 DARK_HEAD_COLOURS = (
-    "#0072B2", "#E69F00", "#009E73", "#C577B1", "#56B4E9", "#D55E00", "#F0E442", "#9D9B96",
+    "#009E73", "#D55E00", "#C577B1", "#0072B2", "#F0E442", "#56B4E9", "#E69F00", "#9D9B96",
 )  # fmt: skip
 
 
