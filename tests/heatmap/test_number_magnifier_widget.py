@@ -45,38 +45,38 @@ def _rest(hand: Hand, point: QPoint) -> None:
 
 
 @pytest.mark.parametrize("place", [(0, 0), (20, 7), (39, 39)])
-def test_the_lens_shows_the_values_around_the_cell_next_to_it(
+def test_the_magnifier_shows_the_values_around_the_cell_next_to_it(
     long_hand: Hand, place: tuple[int, int]
 ) -> None:
-    cell, lens = Cell("weights", (0, *place)), long_hand.board.lens
+    cell, magnifier = Cell("weights", (0, *place)), long_hand.board.magnifier
     _rest(long_hand, long_hand.point(cell))
-    assert lens.isVisible()
-    assert lens.slot
+    assert magnifier.isVisible()
+    assert magnifier.slot
     rows, columns = (
-        axis.visible_range for axis in (lens.slot.heatmap.rows, lens.slot.heatmap.columns)
+        axis.visible_range for axis in (magnifier.slot.heatmap.rows, magnifier.slot.heatmap.columns)
     )
     assert place[0] in rows
     assert place[1] in columns
     assert (len(rows), len(columns)) == (5, 5)
     weights = _trace(long_hand).read("weights", (0,))
     np.testing.assert_array_equal(
-        lens.slot.heatmap.values, weights[rows.start : rows.stop, columns.start : columns.stop]
+        magnifier.slot.heatmap.values, weights[rows.start : rows.stop, columns.start : columns.stop]
     )
-    assert lens.slot.numbers
-    assert long_hand.board.viewport().rect().contains(lens.geometry())
-    assert not lens.geometry().contains(long_hand.point(cell))
+    assert magnifier.slot.numbers
+    assert long_hand.board.viewport().rect().contains(magnifier.geometry())
+    assert not magnifier.geometry().contains(long_hand.point(cell))
 
 
-def test_the_lens_disappears_with_the_cell(long_hand: Hand) -> None:
-    lens = long_hand.board.lens
+def test_the_magnifier_disappears_with_the_cell(long_hand: Hand) -> None:
+    magnifier = long_hand.board.magnifier
     _rest(long_hand, long_hand.point(Cell("weights", (0, 20, 7))))
-    assert lens.isVisible()
+    assert magnifier.isVisible()
     long_hand.hover(Cell("weights", (0, 30, 2)))
-    assert not lens.isVisible()
+    assert not magnifier.isVisible()
     _rest(long_hand, long_hand.point(Cell("weights", (0, 20, 7))))
-    assert lens.isVisible()
+    assert magnifier.isVisible()
     long_hand.leave()
-    long_hand.until(lambda: not lens.isVisible())
+    long_hand.until(lambda: not magnifier.isVisible())
 
 
 def test_a_prediction_hides_the_lens(long_hand: Hand) -> None:
@@ -84,11 +84,11 @@ def test_a_prediction_hides_the_lens(long_hand: Hand) -> None:
     _rest(long_hand, point)
     long_hand.press(Qt.Key.Key_P)
     long_hand.settle()
-    assert not long_hand.board.lens.isVisible()
+    assert not long_hand.board.magnifier.isVisible()
     _rest(long_hand, point)
-    assert not long_hand.board.lens.isVisible()
+    assert not long_hand.board.magnifier.isVisible()
 
 
 def test_visible_numbers_need_no_lens(hand: Hand) -> None:
     _rest(hand, hand.point(Cell("weights", (0, 3, 1))))
-    assert not hand.board.lens.isVisible()
+    assert not hand.board.magnifier.isVisible()

@@ -88,7 +88,7 @@ def test_lines_are_those_of_the_layer_that_is_shown(long: Hand) -> None:
 def test_edges_of_a_text_of_very_many_tokens_are_not_cut(
     long: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mask_edit, "MAX_MASK_TOKENS", 9)
+    monkeypatch.setattr(mask_edit, "MAX_EDITABLE_MASK_TOKENS", 9)
     long.window.actions_.by_id["mask_edit.toggle"].trigger()
     long.until(lambda: long.window.workspace.screen.panel(MASK_EDIT_PANEL) is not None)
     panel = long.window.workspace.screen.panel(MASK_EDIT_PANEL)

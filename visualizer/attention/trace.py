@@ -474,7 +474,7 @@ class Trace:
         return measures
 
     def has_head_measures(self, stage: str, texts: Texts | None = None) -> bool:
-        """Return whether `measured` needs no long computation, as for a stage held in memory."""
+        """Return whether `head_measures` is quick, as for a stage that is held in memory."""
         held, values = self._held[stage], self._value_vectors
         return not held.is_blockwise or is_cached_for_values(
             values, held, self._head_measures_cache_key(texts)
@@ -483,7 +483,7 @@ class Trace:
     def head_measurement_state(
         self, stage: str, texts: Texts | None = None
     ) -> HeadMeasurementState:
-        """Return the progress of `measured` for a stage, for display."""
+        """Return the progress of `head_measures` for a stage, for display."""
         key = "measurement", *self._head_measures_cache_key(texts)
         found: HeadMeasurementState = cached_result_for_values(
             self._value_vectors, self._held[stage], key, HeadMeasurementState

@@ -1,4 +1,4 @@
-"""A lens with the numbers around the pointer, for cells that are too small for numbers."""
+"""A magnifier with the numbers around the pointer, for cells that are too small for numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from visualizer.heatmap.board import Heatmap, HeatmapAxis
 
 CELLS = 5
-"""Number of rows and columns in the lens."""
+"""Number of rows and columns of the magnifier."""
 CELL_WIDTH_PX, CELL_HEIGHT_PX = 44, 30
 MAX_ROW_LABEL_PX, LABEL_PX = 90, 11
 MARGIN_PX, GAP_PX, RADIUS_PX = 10, 14, 8
@@ -32,7 +32,7 @@ MARGIN_PX, GAP_PX, RADIUS_PX = 10, 14, 8
 
 
 class NumberMagnifier(QWidget):
-    """Shows the numbers around a cell, next to that cell; clicks pass through the lens."""
+    """Shows the numbers around a cell, next to that cell; clicks pass through it."""
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolTip
 
@@ -83,7 +83,7 @@ class NumberMagnifier(QWidget):
         self.update()
 
     def hide_if_outside(self, point: QPointF) -> None:
-        """Hide the lens unless a point is inside its cell."""
+        """Hide the magnifier unless a point is inside its cell."""
         if self.isVisible() and not self._origin.contains(point):
             self.hide()
 

@@ -125,8 +125,9 @@ class BoardCanvas(CellScrollArea):
         """Keys of the layout's columns."""
         # The whole viewport is painted, so Qt need not paint the background first.
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
-        self.minimap, self.lens = MinimapWidget(self.viewport()), NumberMagnifier(self.viewport())
-        self.arranged.connect(self.lens.hide)
+        self.minimap = MinimapWidget(self.viewport())
+        self.magnifier = NumberMagnifier(self.viewport())
+        self.arranged.connect(self.magnifier.hide)
         self._pictures: dict[int, PanelPixmap] = {}
         self._flow_pixmaps = FlowPixmapCache()
         self._spare: list[SparePixmap] = []
@@ -155,7 +156,7 @@ class BoardCanvas(CellScrollArea):
         self.minimap.show_board(board, highlights, theme)
         self.motion.show_highlights(highlights)
         if highlights is not highlights_before:
-            self.lens.hide()  # a prediction or playback may hide the numbers
+            self.magnifier.hide()  # a prediction or playback may hide the numbers
         if cursor != before or highlights is not highlights_before:
             self._schedule_paint()
         if is_newly_pinned:
@@ -587,7 +588,7 @@ class BoardView(BoardCanvas):
         self.zoom_timer.timeout.connect(self._emit_zoom)
         self.verticalScrollBar().valueChanged.connect(self._emit_page_changed)
         self.arranged.connect(self._later.start)  # a different cell may be under the pointer
-        self.verticalScrollBar().valueChanged.connect(self.lens.hide)
+        self.verticalScrollBar().valueChanged.connect(self.magnifier.hide)
 
     # ------------------------------------------------------------------ the mouse
 
@@ -601,7 +602,7 @@ class BoardView(BoardCanvas):
 
     def _hover_at(self, point: QPointF) -> None:
         cell = self.cell_at(point)
-        self.lens.hide_if_outside(point)
+        self.magnifier.hide_if_outside(point)
         self._emit_hovered_leading(self.slot_at(point))
         # While the mask is edited, the cursor shows the brush.
         if self.board_layout.flow and self.viewport().cursor().shape() in TARGET_CURSORS:
@@ -612,7 +613,7 @@ class BoardView(BoardCanvas):
             self.cellHovered.emit(cell)
 
     def clear_hovered_cell(self) -> None:
-        self.lens.hide()
+        self.magnifier.hide()
         self._mark_place_at(None)
         super().clear_hovered_cell()
 
@@ -878,7 +879,7 @@ class BoardView(BoardCanvas):
                 else None
             )
             if slot and place:
-                self.lens.show_numbers_around(slot, place, self.scroll_offset(), self._theme)
+                self.magnifier.show_numbers_around(slot, place, self.scroll_offset(), self._theme)
 
     def slot_at(self, point: QPointF) -> PanelSlot | None:
         """Return the panel whose cells contain a point of the viewport."""

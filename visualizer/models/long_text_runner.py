@@ -19,7 +19,7 @@ from visualizer.models.chunked_prefill import (
 from visualizer.models.editable_heads import PROBE_TOKENS
 from visualizer.models.long_text_recorder import create_long_text_runs, record_long_text
 from visualizer.models.long_text_vectors import reserve_vector_file, store_vectors_in
-from visualizer.models.model_tokenizer import MAX_LISTED_TOKENS
+from visualizer.models.model_tokenizer import MAX_MODEL_TOKENS
 from visualizer.models.recognition_errors import UnsupportedAttentionError
 from visualizer.models.recorded_runs import LayerGroupRun
 from visualizer.models.text_model import check_free_memory
@@ -144,7 +144,7 @@ class LongTextRunner:
 
     @contextmanager
     def _reserve_vector_storage(
-        self, given: Mapping[str, Any], *, keeps: bool, at_once: int = MAX_LISTED_TOKENS
+        self, given: Mapping[str, Any], *, keeps: bool, at_once: int = MAX_MODEL_TOKENS
     ) -> Iterator[None]:
         """Reserve memory or a file for the vectors of a text; reject a text that does not fit.
 

@@ -83,7 +83,8 @@ def invalid_chat_template_error(name: str, reason: str) -> InputError:
     return InputError("chat", f"{sentence} Use the text without a template.")
 
 
-MAX_LISTED_TOKENS = 20_000
+MAX_MODEL_TOKENS = 20_000
+"""Maximum number of tokens of a text for a model."""
 SPLIT_LIMITS = ResponseLimits(20, 2**30)
 CHAT_LIMITS = ResponseLimits(2, 2**28)
 CANCEL_CHECK_INTERVAL_S = 0.05
@@ -98,7 +99,7 @@ class EncodedText(Struct, frozen=True):
     ----------
     inputs : mapping
         Inputs of the model by argument name, one number per token; empty if there are more than
-        `MAX_LISTED_TOKENS` tokens.
+        `MAX_MODEL_TOKENS` tokens.
     """
 
     count: int
@@ -165,7 +166,7 @@ class FolderTokenizer:
     ) -> EncodedText:
         """See `ModelTokenizer`."""
         found = self._ask_tokenizer_process(
-            "encode", text=text, second=second, has_special=has_special, most=MAX_LISTED_TOKENS
+            "encode", text=text, second=second, has_special=has_special, most=MAX_MODEL_TOKENS
         )
         return EncodedText(found["count"], found["numbers"], found["words"])
 

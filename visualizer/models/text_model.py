@@ -14,7 +14,7 @@ from visualizer.attention.spec import Device
 from visualizer.attention.token_labels import label_split_characters
 from visualizer.errors import InputError
 from visualizer.models.model_folder import positive_int_or_zero
-from visualizer.models.model_tokenizer import MAX_LISTED_TOKENS, SPECIAL_TOKEN_NAMES
+from visualizer.models.model_tokenizer import MAX_MODEL_TOKENS, SPECIAL_TOKEN_NAMES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -208,7 +208,7 @@ class TextModel:
     def check_token_count(self, count: int, field: str = "text") -> None:
         """Reject more tokens than the model supports."""
         learned = self.config_size("max_position_embeddings")
-        longest = min(MAX_LISTED_TOKENS, learned or MAX_LISTED_TOKENS)
+        longest = min(MAX_MODEL_TOKENS, learned or MAX_MODEL_TOKENS)
         if count > longest:
             is_pair = field == "second" and not self.is_encoder_decoder
             what = "The two texts have" if is_pair else "The text has"

@@ -165,7 +165,7 @@ def draw_chip_text(
 
 
 class ChipScrollArea(QAbstractScrollArea):
-    """Scroll area of chips; subclasses lay the chips out with `_flow` and paint them."""
+    """Scroll area of chips; subclasses lay the chips out with `_lay_out_chips` and paint them."""
 
     def __init__(self) -> None:
         super().__init__()

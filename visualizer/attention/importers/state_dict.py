@@ -119,7 +119,7 @@ def _zero_bias(weight: ArrayEntry, name: str) -> ArrayEntry:
 OPTIMIZER_PREFIX = "optimiser/"
 """Name prefix of the optimizer state in the language lab's checkpoints."""
 MAX_ELEMENTS = 4_000_000
-MAX_MASK_TOKENS = 4_096
+MAX_STORED_MASK_TOKENS = 4_096
 """Maximum number of tokens for which a mask is read; larger masks are assumed to be causal."""
 _NAME = re.compile(
     r"(?P<before>(?:.*\.)?)"
@@ -257,7 +257,7 @@ def _with_module_mask(
     if not entries:
         return spec, ""
     size = _mask_size(entries)
-    if size > MAX_MASK_TOKENS:
+    if size > MAX_STORED_MASK_TOKENS:
         return replace(spec, mask=MaskKind.CAUSAL), (
             f"Its mask for {size:,} tokens is too large to read; a causal mask is used instead."
         )

@@ -21,7 +21,7 @@ from visualizer.features.mask_editor.brush_masks import (
 )
 from visualizer.features.mask_editor.presenter import (
     MASK_EDIT_PANEL,
-    MAX_MASK_TOKENS,
+    MAX_EDITABLE_MASK_TOKENS,
     current_mask,
     is_same_text,
 )
@@ -139,7 +139,7 @@ class MaskEditController(QObject):
         is_pair = cell.stage in run.trace and run.trace.stage(cell.stage).dims[-1] == "key"
         tokens = run.trace.query_count
         is_live = cell.part in {ComparisonSide.PLAIN, ComparisonSide.B}
-        is_small = not run.trace.is_blockwise and tokens <= MAX_MASK_TOKENS
+        is_small = not run.trace.is_blockwise and tokens <= MAX_EDITABLE_MASK_TOKENS
         if not (is_pair and is_live and is_small and self._pooling_block_size(cell) == (1, 1)):
             return None
         if not is_same_text(workspace.document, workspace.computed):

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 HINT = "Editing the mask: click, drag, or press X; press Esc to finish"
-MAX_MASK_TOKENS = 10_000
+MAX_EDITABLE_MASK_TOKENS = 10_000
 """Maximum number of tokens for which a mask matrix is built."""
 TEXT_TOO_LONG_ERROR = (
     "the text is too long to edit its mask: choose a mask by name, or shorten the text to {most}"
@@ -132,11 +132,11 @@ def present_mask_edit(
         return None
     is_shown = is_same_text(document, resolved.computed)
     tokens = run.trace.query_count if is_shown else document.max_text_tokens
-    if run.trace.is_blockwise or tokens > MAX_MASK_TOKENS:
+    if run.trace.is_blockwise or tokens > MAX_EDITABLE_MASK_TOKENS:
         most = (
-            min(MAX_MASK_TOKENS, run.max_full_matrix_tokens)
+            min(MAX_EDITABLE_MASK_TOKENS, run.max_full_matrix_tokens)
             if run.trace.is_blockwise
-            else MAX_MASK_TOKENS
+            else MAX_EDITABLE_MASK_TOKENS
         )
         note = TEXT_TOO_LONG_ERROR.format(most=format_count(most, "token"))
         return MaskEditPanel(state, tokens, None, (note,), frozenset(), {}, is_too_long=True)
@@ -170,8 +170,10 @@ def _present_cut_edges(
     layer = reading.layers[trace.axis_position("layer", resolved.leading)]
     if not is_same_text(resolved.document, resolved.computed):
         return MaskEditPanel(state, tokens, None, (), frozenset(), {}, layer)
-    if tokens > MAX_MASK_TOKENS:  # not even a temporary matrix is built
-        note = TEXT_TOO_LONG_TO_CUT_ERROR.format(most=format_count(MAX_MASK_TOKENS, "token"))
+    if tokens > MAX_EDITABLE_MASK_TOKENS:  # not even a temporary matrix is built
+        note = TEXT_TOO_LONG_TO_CUT_ERROR.format(
+            most=format_count(MAX_EDITABLE_MASK_TOKENS, "token")
+        )
         return MaskEditPanel(state, tokens, None, (note,), frozenset(), {}, layer, is_too_long=True)
     allowed = trace.allowed_mask(Role.WEIGHTS, resolved.leading)
     targets, fresh = set(), {}
