@@ -98,7 +98,7 @@ def test_errors_of_a_second_text_appear_next_to_it(hand: Hand, encoder: Path) ->
         "Use a shorter text."
     )
     assert hand.text_problem == ""
-    assert said in words(hand.window.notice)
+    assert hand.window.notice.isVisible()
     assert run_of(hand) is before
     type_second(hand, SECOND)
     assert not setup.second_problem.isVisible()

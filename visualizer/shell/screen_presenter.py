@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 LOADING_TORCH_MESSAGE = "Loading PyTorch…"
 IMAGE_REQUIRED_MESSAGE = "Choose an image to show the heatmaps."
 EMPTY_MESSAGE = "The heatmaps appear here when the text and the settings are valid."
+NOT_UPDATED_NOTICE = "The heatmaps were not updated."
 
 
 RUNNING_MESSAGE = "Running on {tokens} … {share}%"
@@ -230,19 +231,16 @@ def _describe_progress(inputs: ScreenInputs) -> str:
 
 
 def _describe_problem(setup: SetupPanel) -> tuple[str, tuple[str, str]]:
-    """Return a notice and a remedy for the first problem, because the setting may be hidden."""
-    found = [
-        (shown.problem.sentence, (shown.setting.name, shown.remedy_text))
-        for shown in setup.settings
-        if shown.problem
-    ]
-    fields = (("text", setup), ("second", setup.second), ("image", setup.image))
-    found += [
-        (field.problem.sentence, (name, field.problem.remedy_text))
-        for name, field in fields
-        if field and field.problem.sentence
-    ]
-    if not found:
-        return "", ("", "")
-    sentence, remedy = found[0]
-    return f"The heatmaps were not updated. {sentence}", remedy
+    """Return a notice and a remedy for the first problem.
+
+    The notice repeats the problem of a setting, which may be hidden, but not that of an input,
+    which is shown below its field.
+    """
+    for shown in setup.settings:
+        if shown.problem:
+            notice = f"{NOT_UPDATED_NOTICE} {shown.problem.sentence}"
+            return notice, (shown.setting.name, shown.remedy_text)
+    inputs = (setup, setup.second, setup.image)
+    if any(each and each.problem.sentence for each in inputs):
+        return f"{NOT_UPDATED_NOTICE} They show the previous input.", ("", "")
+    return "", ("", "")
