@@ -147,7 +147,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
             painter.fillRect(slot.cells, shade)
         for one in self.operands:
             if one.is_copy:  # the operands stay bright, because the card quotes their numbers
-                painter.drawImage(one.start, one.picture)
+                one.paint(painter, one.start)
         paint_empty_targets(painter, targets, self.theme)
         if self.kind is MotionKind.CONTEXT:
             self._paint_weight_ribbons(painter, share)
@@ -156,9 +156,9 @@ class FlowMotion(Struct, frozen=True, eq=False):
         if landed := self.progress(share, MotionPhase.LAND):
             if self.before:
                 painter.setOpacity(min(1.0, landed / APPEARANCE_SHARE))
-                painter.drawImage(self.before.end, self.before.picture)
+                self.before.paint(painter, self.before.end)
             painter.setOpacity(landed)
-            painter.drawImage(self.result.end, self.result.picture)
+            self.result.paint(painter, self.result.end)
         if self.card:
             self.card.paint(painter, lambda phase: self.progress(share, phase), self.theme)
         painter.restore()
@@ -174,7 +174,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
         painter.setOpacity(1 - self.progress(share, VANISHING_PHASES[self.kind]))
         for one, area in zip(self.operands, self.operand_areas(share), strict=True):
             lifted = area.translated(0, -lift)
-            painter.drawImage(lifted, one.picture)
+            one.paint(painter, lifted)
             paint_frame(painter, lifted, FRAME_PX, self.theme)
         painter.setOpacity(1)
 
@@ -186,7 +186,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
         )
         painter.setOpacity(1 - self.progress(share, MotionPhase.LAND))
         for one in self.operands:
-            painter.drawImage(one.start, one.picture)
+            one.paint(painter, one.start)
             paint_frame(painter, one.start, FRAME_PX, self.theme)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
         for ribbon in self.ribbons:
@@ -196,7 +196,7 @@ class FlowMotion(Struct, frozen=True, eq=False):
             self._paint_split_text(painter)
         if stack := self.progress(share, MotionPhase.STACK):
             for one in self.strips:
-                painter.drawImage(one.area_at(stack), one.picture)
+                one.paint(painter, one.area_at(stack))
         painter.setOpacity(1)
 
     def _paint_ribbon(
@@ -246,7 +246,7 @@ def create_flow_motion(
     if found is None or target is None:
         return None
     slot, computation = found
-    result = MovingCells(copy(target), target, target)
+    result = MovingCells(copy(target), target, target, is_copy=True)
     motion = FlowMotion(placement, theme, MotionKind.MOVE, (), result, step_ms=step.ms)
     build = {
         MotionKind.SCORE: _create_score_motion,
@@ -258,12 +258,17 @@ def create_flow_motion(
         return built
     if placement.has_earlier_state(slot):  # the numbers change in place
         return replace(
-            motion, operands=(MovingCells(copy(target, is_earlier=True), target, target),)
+            motion,
+            operands=(MovingCells(copy(target, is_earlier=True), target, target, is_copy=True),),
         )
     operands = create_moving_cells(slots, step, theme, seen)
     if len(operands) == 1:  # it has room to keep its size, so that its numbers can be read
         (row,) = operands
-        operands = (MovingCells(copy(row.start), row.start, _centre_area_on(row.start, row.end)),)
+        operands = (
+            MovingCells(
+                copy(row.start), row.start, _centre_area_on(row.start, row.end), is_copy=True
+            ),
+        )
     above = _moving_layer_columns(placement, slot, computation.result, copy, target)
     return replace(motion, operands=(*operands, *above)) if operands else None
 
@@ -292,7 +297,8 @@ def _create_score_motion(
         if block.stage != column.operand and (area := _visible_block_area(motion.placement, block))
     ]
     operands = tuple(
-        MovingCells(copy(area), area, _centre_area_on(area, target)) for area in (*rows, keys)
+        MovingCells(copy(area), area, _centre_area_on(area, target), is_copy=True)
+        for area in (*rows, keys)
     )
     motion = replace(motion, kind=MotionKind.SCORE, operands=operands)
     return _add_products_card(motion, slot, computation, highlights, seen)
@@ -371,7 +377,7 @@ def _create_softmax_motion(
     step = highlights.step
     areas = [_visible_block_area(motion.placement, block) for block in computation.inputs]
     target = motion.result.end
-    operands = tuple(MovingCells(copy(area), area, target) for area in areas if area)
+    operands = tuple(MovingCells(copy(area), area, target, is_copy=True) for area in areas if area)
     if not operands or step is None or step.terms is None:
         return None
     card = SoftmaxCard.of(step.terms, target, seen, _occupied_areas(motion.placement, highlights))
@@ -433,7 +439,9 @@ def _create_context_motion(
     motion = replace(
         motion,
         kind=MotionKind.CONTEXT,
-        operands=tuple(MovingCells(copy(area), area, area) for area in (*weights, stack)),
+        operands=tuple(
+            MovingCells(copy(area), area, area, is_copy=True) for area in (*weights, stack)
+        ),
         strips=tuple(strips),
         ribbons=ribbons,
         chosen=step.terms.chosen,
@@ -455,7 +463,7 @@ def _moving_layer_columns(
     if operand is None or column.layer_stage != result.stage:
         return ()
     area = QRectF(target.left(), operand.cells.top(), target.width(), operand.cells.height())
-    return (MovingCells(copy(area), area, _centre_area_on(area, target)),)
+    return (MovingCells(copy(area), area, _centre_area_on(area, target), is_copy=True),)
 
 
 def _occupied_areas(placement: FlowPlacement, highlights: Highlights) -> list[QRectF]:

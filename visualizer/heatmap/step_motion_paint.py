@@ -34,17 +34,20 @@ class MovingCells(Struct, frozen=True, eq=False):
     Parameters
     ----------
     picture : QImage
-        A copy of the board or one pixel per cell, in the colours of its panel.
+        A copy of the board, or one pixel per cell in the colours of its panel.
+    is_copy : bool
+        Whether the image is a copy of the board, with its numbers.
     """
 
     picture: QImage
     start: QRectF
     end: QRectF
+    is_copy: bool = False
 
-    @property
-    def is_copy(self) -> bool:
-        """Whether the image is a copy of the board, with its numbers."""
-        return abs(self.picture.deviceIndependentSize().width() - self.start.width()) < 1
+    def paint(self, painter: QPainter, area: QRectF) -> None:
+        """Paint the image in an area; a scaled copy is smoothed, so that no sign disappears."""
+        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform, self.is_copy)
+        painter.drawImage(area, self.picture)
 
     def area_at(self, progress: float) -> QRectF:
         """Return the interpolated rectangle for an eased progress value from 0 to 1."""

@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 
 import pytest
 from PySide6.QtCore import QByteArray
-from PySide6.QtGui import QImage, QPainter
+from PySide6.QtGui import QFontDatabase, QImage, QPainter
 from PySide6.QtSvg import QSvgRenderer
 
 from tests.support.snapshots import HARD, SENTENCE, cell_colours, numbers, shot
@@ -97,6 +97,20 @@ def test_characters_that_xml_forbids_are_replaced(odd: str) -> None:
     made = page(f"Your {odd} step")
     assert ElementTree.fromstring(draw_svg(made)).tag == f"{SVG}svg"
     assert draw_pdf(made, b"").startswith(b"%PDF")
+
+
+def test_texts_name_an_installed_font_and_keep_their_ends_in_another_one() -> None:
+    made = page()
+    drawn = list(ElementTree.fromstring(draw_svg(made)).iter(f"{SVG}text"))
+    families = {text.attrib["font-family"].removesuffix(", sans-serif") for text in drawn}
+    assert families <= {*QFontDatabase.families()}
+    labels = {*made.figure.board.heatmaps[0].rows.labels}
+    ends = {
+        round(float(text.attrib["x"]) + float(text.attrib["textLength"]))
+        for text in drawn
+        if "".join(text.itertext()).strip() in labels and float(text.attrib["x"]) > 0  # not rotated
+    }
+    assert len(ends) == 1, ends  # flush right
 
 
 def test_an_svg_is_as_large_as_requested() -> None:

@@ -52,6 +52,8 @@ WEIGHTS = AnimationSettings(
 LOOK = FigureSettings(film=WEIGHTS)
 IMAGES = [".gif", ".apng", ".webp"]
 SUFFIXES = [each.suffix for each in FORMATS if each.kind is FormatKind.FILM]
+FRAME = 4
+"""Maximum width of a frame around cells, in pixels."""
 NEAR = 12
 """Maximum error of a channel if there are more colours than the format supports."""
 
@@ -101,6 +103,32 @@ def test_an_animation_has_a_frame_for_each_step(suffix: str, tmp_path: Path) -> 
         away = np.abs(picture - channels(animation.frame_pixels(number)))
         assert np.quantile(away, 0.999) <= (NEAR if suffix == ".gif" else 0)
         assert away.mean() < 0.5
+
+
+@pytest.mark.parametrize("width", [640, 1280])
+def test_operands_stay_bright_while_they_move(width: int) -> None:
+    film = AnimationSettings((PlaybackPosition("scores", 3), "scores"), StepSize.ROW, width=width)
+    animation = lay_out_animation(shot(), FigureSettings(film=film))
+    moving = [at for at, one in enumerate(animation.film.frames) if one.motion_progress is not None]
+    page, _ = animation.lay_out_frame(moving[0])
+    flow, scale = page.layout.flow, page.scale * animation.ratio
+    assert flow
+    (keys,) = (
+        slot
+        for column, slot in zip(flow.panels.columns, flow.operands, strict=True)
+        if slot and column.operand == "keys"
+    )
+    corner = (keys.cells.topLeft() + page.at + page.panels.topLeft()) * scale
+    high, wide = int(keys.cells.height() * scale), int(keys.cells.width() * scale)
+    part = (
+        slice(int(corner.y()) + FRAME, int(corner.y()) + high - FRAME),
+        slice(int(corner.x()) + FRAME, int(corner.x()) + wide - FRAME),
+    )
+    at_rest = channels(animation.frame_pixels(len(animation) - 1))[part]
+    for at in moving:
+        now = channels(animation.frame_pixels(at))[part]
+        is_paler = (now - at_rest).sum(-1) > 60  # also where moving cells cover a number
+        assert is_paler.mean() < 0.4
 
 
 @pytest.mark.parametrize("suffix", IMAGES)

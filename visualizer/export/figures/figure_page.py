@@ -92,6 +92,7 @@ def preload_painter_enums() -> None:
 preload_painter_enums()  # figures are painted on threads
 
 PAPER_THEMES = {FigureTheme.PRINT: PRINT, FigureTheme.LIGHT: LIGHT, FigureTheme.DARK: DARK}
+BEYOND_RANGE_TEXT = "cut corners: beyond the colour range"
 MIN_WIDTH_PX = 480
 SHEET_ASPECT_RATIO = 2**0.5
 """Ratio of height to width up to which panels keep their size, as in ISO 216 paper."""
@@ -291,12 +292,14 @@ def _with_max_cells(resolved: ResolvedView, room: int) -> ResolvedView:
 
 def _read_figure_content(resolved: ResolvedView, figure_settings: FigureSettings) -> FigureContent:
     picture, comparison = present_board_contents(resolved), describe_comparison(resolved)
-    parts = (
-        [describe_value_origin(resolved.run), _describe_layer_and_text(resolved), comparison]
-        if figure_settings.has_caption
-        else []
-    )
-    caption = " · ".join(part for part in parts if part)
+    is_exceeded = any(panel.colour.is_exceeded for panel in picture.board.heatmaps)
+    parts = [
+        describe_value_origin(resolved.run),
+        _describe_layer_and_text(resolved),
+        comparison,
+        BEYOND_RANGE_TEXT if is_exceeded else "",
+    ]
+    caption = " · ".join(part for part in parts if part) if figure_settings.has_caption else ""
     board = replace(picture.board, comparison_description=comparison)
     return FigureContent(board, picture.cursor, picture.highlights, figure_settings.title, caption)
 
@@ -478,7 +481,12 @@ class FlowBoardImages(Struct, frozen=True, eq=False):
         if is_earlier not in self.drawn:
             self.drawn[is_earlier] = self._draw_board_image(is_earlier)
         whole, scale = self.drawn[is_earlier], self.page.scale * self.ratio
-        return whole.copy(QRectF(area.topLeft() * scale, area.size() * scale).toAlignedRect())
+        size = (area.size() * scale).toSize().expandedTo(QSize(1, 1))
+        copied = QImage(size, QImage.Format.Format_RGB32)
+        painter = QPainter(copied)
+        painter.drawImage(-area.topLeft() * scale, whole)
+        painter.end()
+        return copied
 
     def _draw_board_image(self, is_earlier: bool) -> QImage:
         page, scale = self.page, self.page.scale * self.ratio

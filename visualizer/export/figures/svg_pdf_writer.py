@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from functools import partial
 from typing import TYPE_CHECKING, BinaryIO
+from xml.sax.saxutils import escape, unescape
 
 from msgspec import Struct
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMarginsF, QMimeData, QRectF, QSizeF
-from PySide6.QtGui import QPageSize, QPainter, QPdfWriter
+from PySide6.QtGui import QFont, QFontInfo, QFontMetricsF, QPageSize, QPainter, QPdfWriter
 from PySide6.QtSvg import QSvgGenerator
 
 from visualizer.errors import InputError
@@ -37,6 +38,10 @@ MAX_PDF_SIDE_POINTS = 14_400
 """Maximum side length of a page, in points; PDF readers do not open larger pages."""
 POINTS_PER_INCH = 72
 _INVALID_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_TEXT = re.compile(
+    r'<text [^>]*?font-family="(?P<family>[^"]*)" font-size="(?P<size>[^"]*)" '
+    r'font-weight="(?P<weight>[^"]*)"[^>]*>(?P<content>[^<]*)</text>'
+)
 _STYLE = (
     b'<style>g[stroke="none"] rect{shape-rendering:crispEdges}'
     b"image{image-rendering:pixelated}</style>"
@@ -105,8 +110,26 @@ def _fix_qt_svg(drawn: bytes, size: QSizeF) -> bytes:
     sizes = f'<svg width="{width:.4f}mm" height="{height:.4f}mm"'
     text = re.sub(r'<svg width="[^"]*" height="[^"]*"', sizes, text, count=1)
     text = _INVALID_XML.sub("\ufffd", text)
-    text = re.sub(r'font-family="([^"]*)"', r'font-family="\1, sans-serif"', text)
+    text = _TEXT.sub(_name_font_and_width, text)
+    text = re.sub(
+        r'(?m)^font-family="[^"]*".*$', "", text
+    )  # of the groups; their texts have their own
     return text.encode("utf-8").replace(b"<defs>", _STYLE + b"\n<defs>", 1)
+
+
+def _name_font_and_width(text: re.Match[str]) -> str:
+    """Name the real font of a text, not Qt's alias, and the width at which it ends.
+
+    If a viewer has no such font, the text of another one still ends at the same position.
+    """
+    font = QFont(unescape(text["family"]))
+    font.setPixelSize(round(float(text["size"])))
+    font.setWeight(QFont.Weight(int(text["weight"])))
+    width = QFontMetricsF(font).horizontalAdvance(unescape(text["content"]))
+    family = escape(QFontInfo(font).family(), {'"': "&quot;"})
+    named = text[0].replace(f'"{text["family"]}"', f'"{family}, sans-serif"', 1)
+    length = f'textLength="{width:.2f}" lengthAdjust="spacingAndGlyphs"'
+    return named.replace("<text ", f"<text {length} ", 1) if width else named
 
 
 def draw_pdf(page: FigurePage, data: bytes, progress: Progress = ignore_progress) -> bytes:
