@@ -182,6 +182,15 @@ def test_a_folder_is_not_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("--size slide --theme dark", replace(FIGURE_PRESETS["Slide"], paper=FigureTheme.DARK)),
         ("--theme light --dpi 96", FigureSettings(paper=FigureTheme.LIGHT, dpi=96)),
         ("--layout stages", FigureSettings(extent=FigureExtent.STAGES)),
+        (
+            "--size 180mm --letters",
+            FigureSettings(width_mm=180, is_trimmed=False, has_letters=True),
+        ),
+        ("--size slide --no-letters", FIGURE_PRESETS["Slide"]),
+        (
+            "--size paper-page --no-letters",
+            replace(FIGURE_PRESETS["Paper page"], has_letters=False),
+        ),
         ("--title Heads --no-caption", FigureSettings(title="Heads", has_caption=False)),
     ],
 )

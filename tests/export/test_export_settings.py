@@ -96,6 +96,7 @@ looks = st.builds(
     points=st.floats(3, 144),
     is_trimmed=st.booleans(),
     has_caption=st.booleans(),
+    has_letters=st.booleans(),
     has_marks=st.booleans(),
     film=films,
     carries_document=st.booleans(),

@@ -202,6 +202,8 @@ class FigureArguments(TypedDict, total=False):
         A one-line title above the figure.
     caption : bool
         Whether to add a line below the figure that describes the computation; True by default.
+    letters : bool
+        Whether the stages have letters (a, b, …); only with the presets for papers by default.
     all_layers : bool
         Whether the embedded document contains the values of all layers of captured attention, so
         that all layers can be displayed again. By default, it contains only the layers in the
@@ -214,6 +216,7 @@ class FigureArguments(TypedDict, total=False):
     dpi: int
     title: str
     caption: bool
+    letters: bool
     all_layers: bool
 
 
@@ -266,6 +269,7 @@ def figure_settings_from_arguments(look: FigureArguments) -> FigureSettings:
             dpi=validate_integer("dpi", given["dpi"]) if "dpi" in given else None,
             title=title,
             has_caption=validate_bool("caption", given.get("caption", True)),
+            has_letters=validate_bool("letters", given["letters"]) if "letters" in given else None,
             has_all_layers=validate_bool("all_layers", given.get("all_layers", False)),
         )
 

@@ -102,6 +102,7 @@ def build_figure_settings(options: argparse.Namespace) -> FigureSettings:
         dpi=options.dpi,
         title=options.title or "",
         has_caption=not options.no_caption,
+        has_letters=options.letters,
         has_all_layers=options.all_layers,
         film=_build_animation_settings(options),
     )

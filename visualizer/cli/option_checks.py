@@ -66,6 +66,7 @@ AFFECTED_FORMATS = {
     "dpi": _formats_using_field("dpi") | _FILMS,
     "title": _formats_using_field("title"),
     "no_caption": _formats_using_field("has_caption"),
+    "letters": _formats_using_field("has_letters"),
     "all_layers": _formats_using_field("has_all_layers"),
     "span": _FILMS,
     "grain": _FILMS,

@@ -369,6 +369,10 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
             "action": "store_true",
             "help": "omit the caption, which describes the computation",
         },
+        "--letters": {
+            "action": argparse.BooleanOptionalAction,
+            "help": "add letters to the stages: a, b, … (default: only in the presets for papers)",
+        },
         "--all-layers": {
             "action": "store_true",
             "help": (

@@ -50,7 +50,7 @@ PAPER_LABELS = {
 }
 CUSTOM_PRESET = "Custom size"
 """Name that is shown instead of a preset for figure settings that match no preset."""
-_SIZE = ("paper", "width_mm", "height_mm", "dpi", "points", "is_trimmed")
+_SIZE = ("paper", "width_mm", "height_mm", "dpi", "points", "is_trimmed", "has_letters")
 """Fields of `FigureSettings` that a preset sets."""
 _FILMS = ("paper", "points", "title", "has_caption", "has_marks", "film")
 _DOCUMENT = ("carries_document", "has_all_layers")

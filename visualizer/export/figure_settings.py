@@ -101,6 +101,8 @@ class FigureSettings(Struct, frozen=True):
         The title above the panels; may be empty.
     has_caption : bool
         Whether a caption describes the computation.
+    has_letters : bool
+        Whether the stages have letters (a, b, …), to which a paper can refer.
     has_marks : bool
         Whether the pinned cell and the selected tokens are marked.
     film : AnimationSettings
@@ -121,6 +123,7 @@ class FigureSettings(Struct, frozen=True):
     is_trimmed: bool = True
     title: str = ""
     has_caption: bool = True
+    has_letters: bool = False
     has_marks: bool = True
     film: AnimationSettings = field(default_factory=AnimationSettings)
     carries_document: bool = True
@@ -151,8 +154,12 @@ class FigureSettings(Struct, frozen=True):
 
 FIGURE_PRESETS: dict[str, FigureSettings] = {
     "As in the window": FigureSettings(),
-    "Paper column": FigureSettings(width_mm=85, dpi=600, points=7, is_trimmed=False),
-    "Paper page": FigureSettings(width_mm=178, dpi=600, points=8, is_trimmed=False),
+    "Paper column": FigureSettings(
+        width_mm=85, dpi=600, points=7, is_trimmed=False, has_letters=True
+    ),
+    "Paper page": FigureSettings(
+        width_mm=178, dpi=600, points=8, is_trimmed=False, has_letters=True
+    ),
     "Slide": FigureSettings(
         paper=FigureTheme.LIGHT,
         width_mm=338.667,

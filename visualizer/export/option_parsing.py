@@ -80,6 +80,7 @@ def create_figure_settings(
     dpi: int | None = None,
     title: str = "",
     has_caption: bool = True,
+    has_letters: bool | None = None,
     has_all_layers: bool = False,
     film: AnimationSettings | None = None,
 ) -> FigureSettings:
@@ -97,7 +98,7 @@ def create_figure_settings(
         If an option is invalid.
     """
     settings = SIZE_PRESETS.get(size or "", FigureSettings())
-    options = {"extent": layout, "paper": theme, "dpi": dpi}
+    options = {"extent": layout, "paper": theme, "dpi": dpi, "has_letters": has_letters}
     changes = {name: value for name, value in options.items() if value is not None}
     settings = replace(settings, **changes)
     if not MIN_DPI <= settings.dpi <= MAX_DPI:

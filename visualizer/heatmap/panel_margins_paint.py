@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from functools import lru_cache
+from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,6 +45,7 @@ ALIGN_CENTRE = Qt.AlignmentFlag.AlignCenter
 ALIGN_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 ALIGN_LEFT = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter
 MAX_RAMP_PX = 144
+LETTER_PX = 14
 LABEL, SMALL_LABEL, TINY_LABEL = 12, 10, 9
 """Label sizes in pixels."""
 MAX_LABEL_OVERHANG_PX = 8
@@ -268,9 +270,19 @@ def _elide_note(note: str, weight: QFont.Weight, width: float, font: QFont) -> s
     return measures.elidedText(note, Qt.TextElideMode.ElideRight, width)
 
 
-def paint_column_headers(painter: QPainter, heads: tuple[ColumnHeader, ...], theme: Theme) -> None:
-    """Draw the stages' names above their columns, and the scale that their panels share."""
-    for head in heads:
+def paint_column_headers(
+    painter: QPainter, heads: tuple[ColumnHeader, ...], theme: Theme, *, has_letters: bool = False
+) -> None:
+    """Draw the stages' names above their columns, and the scale that their panels share.
+
+    Parameters
+    ----------
+    has_letters : bool
+        Whether several stages have letters before their names, in the gap before the column.
+    """
+    for head, letter in zip(heads, ascii_lowercase, strict=False):
+        if has_letters and len(heads) > 1 and head.heatmap.layer is None:
+            _paint_letter(painter, head, letter, theme)
         heatmap, line = head.heatmap, 20 * text_scale()
         beside = _paint_title(painter, QPointF(head.left, 0), heatmap, 14, theme)
         if heatmap.layer is None:
@@ -281,6 +293,14 @@ def paint_column_headers(painter: QPainter, heads: tuple[ColumnHeader, ...], the
             painter.setFont(scaled_font(12))
             painter.setPen(QColor(theme.quiet))
             _paint_axes_and_colour_bar(painter, area, axes, heatmap, theme)
+
+
+def _paint_letter(painter: QPainter, head: ColumnHeader, letter: str, theme: Theme) -> None:
+    width, height = LETTER_PX * text_scale(), 20 * text_scale()
+    painter.setFont(scaled_font(14, QFont.Weight.Bold))
+    painter.setPen(QColor(theme.ink))
+    area = QRectF(head.left - width - 6 * text_scale(), 0, width, height)
+    painter.drawText(area, ALIGN_RIGHT, letter)
 
 
 def paint_panel_title(painter: QPainter, slot: PanelSlot, theme: Theme) -> None:

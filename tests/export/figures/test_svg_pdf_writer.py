@@ -84,6 +84,18 @@ def test_every_word_and_number_is_a_text() -> None:
     assert made.figure.caption in " ".join(found)
 
 
+def test_stages_have_letters_before_their_names() -> None:
+    shown = shot(stages=("masked", "weights", "context"))
+    content = create_figure_content(shown, FIGURE_PRESETS["Paper page"])
+    titles = [column[0].title for column in content.board.columns]
+    assert len(titles) > 1
+    drawn = texts(draw_svg(lay_out_page(content, FIGURE_PRESETS["Paper page"])))
+    order = [drawn.index(letter) for letter in "abcdefgh"[: len(titles)]]
+    assert order == sorted(order)
+    assert [drawn[at + 1] for at in order] == titles
+    assert "a" not in texts(draw_svg(page()))
+
+
 def test_words_of_every_script_are_valid_and_whole() -> None:
     made = page(HARD)
     found = "".join(texts(draw_svg(made)))

@@ -117,6 +117,7 @@ class FigureContent(Struct, frozen=True, eq=False):
     highlights: Highlights
     title: str
     caption: str
+    has_letters: bool = False
 
     @property
     def name(self) -> str:
@@ -301,7 +302,14 @@ def _read_figure_content(resolved: ResolvedView, figure_settings: FigureSettings
     ]
     caption = " · ".join(part for part in parts if part) if figure_settings.has_caption else ""
     board = replace(picture.board, comparison_description=comparison)
-    return FigureContent(board, picture.cursor, picture.highlights, figure_settings.title, caption)
+    return FigureContent(
+        board,
+        picture.cursor,
+        picture.highlights,
+        figure_settings.title,
+        caption,
+        figure_settings.has_letters,
+    )
 
 
 def _describe_layer_and_text(resolved: ResolvedView) -> str:
@@ -456,7 +464,9 @@ def paint_page(
         elif flow:
             hidden = figure.highlights.hidden_stages
             paint_flow_cursor(painter, flow, figure.cursor.pinned, hidden, theme)
-        panel_margins_paint.paint_column_headers(painter, page.layout.column_headers, theme)
+        panel_margins_paint.paint_column_headers(
+            painter, page.layout.column_headers, theme, has_letters=figure.has_letters
+        )
     finally:  # also if the progress callback raises an exception
         painter.restore()
 
