@@ -254,7 +254,7 @@ class Highlights(Struct, frozen=True):
 
 def highlights_before_step(highlights: Highlights) -> Highlights:
     """Return the highlights as they are before the result of the step is computed."""
-    if highlights.step is None:
+    if highlights.step is None or not highlights.step.computations[0].inputs:
         return highlights
     result = highlights.step.computations[0].result
     before = ComputedExtent(result.stage, result.rows.start, result.columns.start)

@@ -110,18 +110,22 @@ class Timeline(Struct, frozen=True, dict=True):
     full_row : int or None
         The row that a tour shows in full; None for the middle one, which is computed from several
         terms.
+    given_stages : frozenset of str
+        The stages without inputs, which are complete before they are played.
     """
 
     sizes: tuple[tuple[str, int, int], ...]
     grain: StepSize
     full_row: int | None = None
+    given_stages: frozenset[str] = frozenset()
 
     @classmethod
     def from_trace(cls, trace: Trace, grain: StepSize, full_row: int | None = None) -> Timeline:
         """Create a timeline from the sizes of a trace's stages."""
         sides = ((name, trace.shape(name)[-2:]) for name in trace.names)
         sizes = tuple((name, rows, columns) for name, (rows, columns) in sides)
-        return cls(sizes, grain, full_row)
+        given = frozenset(name for name in trace.names if not trace.stage(name).reads)
+        return cls(sizes, grain, full_row, given)
 
     def __len__(self) -> int:
         return self.stage_start_indices[-1]
@@ -197,6 +201,8 @@ class Timeline(Struct, frozen=True, dict=True):
         """
         names = [size[0] for size in self.sizes]
         rows = self.sizes[names.index(stage)][1]
+        if stage in self.given_stages:
+            return rows, 0
         if stage != place.stage:
             return (rows if names.index(stage) < names.index(place.stage) else 0), 0
         if self.grain is StepSize.STAGE:
