@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MOTION_MS = 200
 """Minimum duration of a motion in milliseconds; quicker steps have no motion."""
+READ_MS = 1500
+"""Time for reading the card of a single step, in milliseconds; the next step ends it earlier."""
 MAX_MOTION_SHARE = 0.8
 """Maximum share of a step's display time during which its inputs move."""
 MAX_SLOWDOWN = 2
@@ -60,7 +62,7 @@ def motion_duration_ms(step_ms: float | None, kind: MotionKind) -> int:
     """
     full_ms = unpaused_motion_ms(kind)
     if step_ms is None:
-        return full_ms
+        return full_ms + (READ_MS if kind in READ_PHASES else 0)
     most = math.inf if kind in READ_PHASES else MAX_SLOWDOWN * full_ms
     return int(max(MOTION_MS, min(most, MAX_MOTION_SHARE * step_ms)))
 
