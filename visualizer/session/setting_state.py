@@ -12,7 +12,7 @@ from visualizer.attention.spec import BooleanMatrix, NumberMatrix
 if TYPE_CHECKING:
     from visualizer.errors import Problem
 
-MAX_MASK_ROWS_IN_TEXT = 64
+MAX_LISTED_MASK_ROWS = 64
 
 
 class SettingState(Struct, frozen=True):
@@ -56,7 +56,7 @@ def describe_custom_values(setting: Setting, value: Any) -> str:
 
 def format_mask(own: BooleanMatrix | None) -> tuple[str, str]:
     """Return a mask as rows of 0s and 1s, or as an empty string if too large, and a placeholder."""
-    if own is None or own.rows <= MAX_MASK_ROWS_IN_TEXT:
+    if own is None or own.rows <= MAX_LISTED_MASK_ROWS:
         rows = own.to_array().astype(int).tolist() if own else []
         text = "\n".join(" ".join(map(str, row)) for row in rows)
         return text, "1 allows a pair, and 0 forbids it:\n1 0 0\n1 1 0\n1 1 1"
