@@ -280,9 +280,10 @@ def paint_column_headers(
     has_letters : bool
         Whether several stages have letters before their names, in the gap before the column.
     """
-    for head, letter in zip(heads, ascii_lowercase, strict=False):
-        if has_letters and len(heads) > 1 and head.heatmap.layer is None:
+    if has_letters and len(heads) > 1 and heads[0].heatmap.layer is None:
+        for head, letter in zip(heads, ascii_lowercase, strict=False):
             _paint_letter(painter, head, letter, theme)
+    for head in heads:
         heatmap, line = head.heatmap, 20 * text_scale()
         beside = _paint_title(painter, QPointF(head.left, 0), heatmap, 14, theme)
         if heatmap.layer is None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import pytest
+from msgspec.structs import replace
 from PySide6.QtCore import QByteArray
 from PySide6.QtGui import QFontDatabase, QImage, QPainter
 from PySide6.QtSvg import QSvgRenderer
@@ -25,9 +26,11 @@ from visualizer.export.figure_settings import (
 )
 from visualizer.export.figures import svg_pdf_writer
 from visualizer.export.figures.figure_page import create_figure_content, lay_out_page
-from visualizer.export.figures.svg_pdf_writer import draw_pdf, draw_svg
+from visualizer.export.figures.svg_pdf_writer import draw_pdf, draw_svg, draw_svg_picture
 from visualizer.export.writers import WRITERS
+from visualizer.heatmap.panel_margins_paint import paint_column_headers
 from visualizer.progress import CancelledError, ignore_progress
+from visualizer.widgets.theme import PRINT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,12 +91,24 @@ def test_stages_have_letters_before_their_names() -> None:
     shown = shot(stages=("masked", "weights", "context"))
     content = create_figure_content(shown, FIGURE_PRESETS["Paper page"])
     titles = [column[0].title for column in content.board.columns]
-    assert len(titles) > 1
-    drawn = texts(draw_svg(lay_out_page(content, FIGURE_PRESETS["Paper page"])))
-    order = [drawn.index(letter) for letter in "abcdefgh"[: len(titles)]]
+    drawn = draw_svg(lay_out_page(content, FIGURE_PRESETS["Paper page"]))
+    left = {
+        "".join(one.itertext()).strip(): float(one.attrib["x"])
+        for one in ElementTree.fromstring(drawn).iter(f"{SVG}text")
+    }
+    order = [left[name] for pair in zip("abc", titles, strict=True) for name in pair]
     assert order == sorted(order)
-    assert [drawn[at + 1] for at in order] == titles
     assert "a" not in texts(draw_svg(page()))
+
+
+def test_every_column_has_its_heading() -> None:
+    (header,) = page().layout.column_headers
+    headers = tuple(replace(header, left=100.0 * at) for at in range(40))
+
+    def paint(painter: QPainter) -> None:
+        paint_column_headers(painter, headers, PRINT, has_letters=True)
+
+    assert texts(draw_svg_picture(4000, 50, paint)).count(header.heatmap.title) == 40
 
 
 def test_words_of_every_script_are_valid_and_whole() -> None:

@@ -111,9 +111,7 @@ def _fix_qt_svg(drawn: bytes, size: QSizeF) -> bytes:
     text = re.sub(r'<svg width="[^"]*" height="[^"]*"', sizes, text, count=1)
     text = _INVALID_XML.sub("\ufffd", text)
     text = _TEXT.sub(_name_font_and_width, text)
-    text = re.sub(
-        r'(?m)^font-family="[^"]*".*$', "", text
-    )  # of the groups; their texts have their own
+    text = re.sub(r'(?m)^font-family="[^"]*".*$', "", text)  # each text has its own
     return text.encode("utf-8").replace(b"<defs>", _STYLE + b"\n<defs>", 1)
 
 
