@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QEvent, QRect, QSize, Qt
+from PySide6.QtCore import QEvent, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QActionGroup
 from PySide6.QtWidgets import QAbstractButton, QComboBox, QMenu, QSizePolicy, QToolButton, QWidget
 
@@ -32,10 +32,13 @@ class OverflowRowItem:
     Parameters
     ----------
     fill : callable, optional
-        Adds the function of the control to the menu; if omitted, the control always stays in the
-        row.
+        Adds the function of the control to the menu; if omitted, the control stays in the row
+        unless it is optional.
+    is_optional : bool
+        Whether the control may leave the row without a menu entry, because its function then has
+        another place.
     rank : int
-        Controls with the highest rank move to the menu first; among equal ranks, the rightmost.
+        Controls with the highest rank leave the row first; among equal ranks, the rightmost.
     is_stretched : bool
         Whether the control takes the remaining width; if space is short, its width becomes 0.
     is_wanted : bool
@@ -44,6 +47,7 @@ class OverflowRowItem:
 
     widget: QWidget
     fill: Callable[[QMenu], object] | None = None
+    is_optional: bool = False
     rank: int = 0
     is_stretched: bool = False
     is_wanted: bool = True
@@ -53,6 +57,10 @@ class OverflowRowItem:
     """Preferred size at the last measurement."""
     is_measured: bool = field(default=False, init=False)
     """Whether the measurement is up to date."""
+
+    @property
+    def may_leave(self) -> bool:
+        return self.fill is not None or self.is_optional
 
     def measure(self) -> None:
         # The text of a stretched control may change with every frame, and hidden controls do not
@@ -69,6 +77,8 @@ class OverflowRowItem:
 class OverflowRow(QWidget):
     """Row of controls, and a button at its end that opens the menu of the other controls.
 
+    `overflowChanged` is emitted when other controls leave the row.
+
     Parameters
     ----------
     height : int
@@ -77,8 +87,11 @@ class OverflowRow(QWidget):
         Accessible name of the button that opens the menu.
     """
 
+    overflowChanged = Signal()
+
     def __init__(self, height: int, more: str, margins: Margins, spacing: int) -> None:
         super().__init__()
+        self._overflowed: list[QWidget] = []
         self._height, self._margins, self._spacing = height, margins, spacing
         self._row_items: list[OverflowRowItem] = []
         self._more_name = more
@@ -157,10 +170,15 @@ class OverflowRow(QWidget):
 
     def minimumSizeHint(self) -> QSize:
         self._measure_items()
-        always = [item for item in self._row_items if item.is_wanted and not item.fill]
-        always = [item for item in always if not item.is_stretched]
-        more = self.more.sizeHint().width() + self._spacing
+        wanted = [item for item in self._row_items if item.is_wanted]
+        always = [item for item in wanted if not item.may_leave and not item.is_stretched]
+        more = self._menu_button_width(wanted)
         return QSize(self._needed_width(always) + more, self.sizeHint().height())
+
+    def _menu_button_width(self, items: Iterable[OverflowRowItem]) -> int:
+        """Return the width of the menu's button if one of the items may need it."""
+        is_needed = any(item.fill for item in items)
+        return self.more.sizeHint().width() + self._spacing if is_needed else 0
 
     def _needed_width(
         self, items: Iterable[OverflowRowItem], *without_room: OverflowRowItem
@@ -192,7 +210,8 @@ class OverflowRow(QWidget):
         fitting = self._fitting_items()
         for item in self._row_items:
             item.widget.setVisible(item in fitting)
-        is_cut = any(item.is_wanted and item not in fitting for item in self._row_items)
+        overflowed = [item for item in self._row_items if item.is_wanted and item not in fitting]
+        is_cut = any(item.fill for item in overflowed)
         self.more.setVisible(is_cut)
         more = self.more.sizeHint().width() + self._spacing if is_cut else 0
         stretched = [item for item in fitting if item.is_stretched]
@@ -205,13 +224,17 @@ class OverflowRow(QWidget):
         if is_cut:
             hint = self.more.sizeHint()
             self._place_widget(self.more, left, hint.width(), hint.height())
+        now = [item.widget for item in overflowed]
+        if now != self._overflowed:
+            self._overflowed = now
+            self.overflowChanged.emit()
 
     def _fitting_items(self) -> list[OverflowRowItem]:
         fitting = [item for item in self._row_items if item.is_wanted]
         if self._needed_width(fitting) <= self.width():
             return fitting
-        room = self.width() - self.more.sizeHint().width() - self._spacing
-        last_first = [item for item in reversed(fitting) if item.fill or item.is_stretched]
+        room = self.width() - self._menu_button_width(fitting)
+        last_first = [item for item in reversed(fitting) if item.may_leave or item.is_stretched]
         stretched: list[OverflowRowItem] = []
         for item in sorted(last_first, key=lambda item: -item.rank):
             if self._needed_width(fitting, *stretched) <= room:

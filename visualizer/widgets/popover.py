@@ -44,7 +44,6 @@ class Popover(QFrame):
     def __init__(self, button: QAbstractButton, content: QWidget) -> None:
         super().__init__(button)
         self._button, self._content = button, content
-        self._fallback: QWidget | None = None
         self.setProperty("role", "popover")
         self.setAutoFillBackground(True)
         self.scroll_area = QScrollArea()
@@ -57,10 +56,6 @@ class Popover(QFrame):
         button.setCheckable(True)
         button.toggled.connect(self._set_open)
         self.hide()
-
-    def set_fallback_anchor(self, widget: QWidget) -> None:
-        """Set the widget below which the popover opens while the button is hidden."""
-        self._fallback = widget
 
     def reveal(self, widget: QWidget) -> None:
         """Open the popover and scroll to the given control."""
@@ -79,6 +74,8 @@ class Popover(QFrame):
         self._move_below_button()
         self.show()
         self.raise_()
+        for before, after in pairwise([self._button, *self._tab_stops(is_any=True)]):
+            QWidget.setTabOrder(before, after)
         stops = self._tab_stops()
         if stops and isinstance(stops[0], QSlider):
             del stops[0]  # a number can be typed in the next control
@@ -86,10 +83,8 @@ class Popover(QFrame):
             stops[0].setFocus(Qt.FocusReason.PopupFocusReason)
 
     def _attach_to_window(self, window: QWidget) -> None:
-        """Become a child of the window, after the button in the tab order."""
+        """Become a child of the window."""
         self.setParent(window)
-        for before, after in pairwise([self._button, *self._tab_stops(is_any=True)]):
-            QWidget.setTabOrder(before, after)
         self._button.installEventFilter(self)
         window.installEventFilter(self)
         QApplication.instance().focusChanged.connect(self._close_on_focus_loss)  # type: ignore[union-attr]
@@ -106,8 +101,7 @@ class Popover(QFrame):
     def _move_below_button(self) -> None:
         """Move the popover below the button, within the window."""
         window = self._button.window()
-        anchor = self._button if self._button.isVisible() else self._fallback or self._button
-        corner = anchor.mapTo(window, QPoint(0, anchor.height() + GAP_PX))
+        corner = self._button.mapTo(window, QPoint(0, self._button.height() + GAP_PX))
         width = min(round(WIDTH_PX * text_scale()), window.width() - 2 * WINDOW_MARGIN_PX)
         room = window.height() - corner.y() - WINDOW_MARGIN_PX
         layout = self._content.layout()

@@ -106,3 +106,22 @@ def test_heads_that_cannot_be_are_said_beside_own_weights(hand: Hand) -> None:
     hand.type_number("heads", "2")
     hand.settle()
     assert hand.problem("heads") == ""
+
+
+def test_settings_of_buttons_that_do_not_fit_are_in_the_last_editor(hand: Hand) -> None:
+    bar = hand.window.settings_bar
+    dropout, more = bar.chips["dropout"], [*bar.chips.values()][-1]
+    hand.window.resize(800, 600)
+    hand.until(dropout.isHidden)
+    assert bar.choices.more.isHidden()
+    bar.open_other_settings()
+    assert bar.rows["dropout"].isVisible()
+    hand.type_number("dropout", "1.5")
+    assert hand.problem("dropout")
+    assert more.accessibleDescription() in hand.problem("dropout")
+    assert more.accessibleDescription()
+    hand.window.resize(1900, 900)
+    hand.until(dropout.isVisible)
+    dropout.setChecked(True)
+    assert bar.rows["dropout"].isVisible()
+    assert not more.isChecked()

@@ -13,11 +13,11 @@ from PySide6.QtCore import QRect, QRectF, QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QFont, QFontMetricsF, QPainter
 from PySide6.QtWidgets import (
     QComboBox,
-    QMenu,
     QPlainTextEdit,
     QPushButton,
     QSizePolicy,
     QToolButton,
+    QVBoxLayout,
     QWidget,
 )
 
@@ -38,7 +38,7 @@ from visualizer.features.setup.text_edit_widget import (
 )
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.session.document import LineGrouping
-from visualizer.session.setting_state import describe_custom_values, format_mask
+from visualizer.session.setting_state import SettingState, describe_custom_values, format_mask
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.fonts import scaled_font, text_scale
 from visualizer.widgets.icons import icon
@@ -56,6 +56,8 @@ from visualizer.widgets.setting_controls import (
 from visualizer.widgets.theme import LIGHT, mix_with_background
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from PySide6.QtGui import QPaintEvent, QResizeEvent
 
     from visualizer.attention.spec import BooleanMatrix
@@ -162,10 +164,6 @@ class SettingChipButton(QToolButton):
     def show_theme(self, theme: Theme) -> None:
         self._theme = theme
         self.update()
-
-    def add_to_menu(self, menu: QMenu) -> None:
-        """Add a menu entry that opens the editor if the button does not fit."""
-        menu.addAction(self.text()).triggered.connect(self.click)
 
     def _name_and_value_fonts(self) -> tuple[QFont, QFont]:
         weight = QFont.Weight.DemiBold if self._name else QFont.Weight.Normal
@@ -275,6 +273,8 @@ class SettingsBar(QWidget):
         self.rows = {one.name: self._create_setting_row(one) for one in SETTINGS if one.has_control}
         self.chips: dict[str, SettingChipButton] = {}
         self.popovers: list[Popover] = []
+        self._columns: dict[str, QVBoxLayout] = {}
+        """The layouts of the settings, by the first setting of each button."""
         row = row_layout(self, (12, 8, 8, 8), spacing=8)
         row.addLayout(self._build_text_fields(), 1)
         self.captured = CapturedAttentionNotice()
@@ -283,22 +283,19 @@ class SettingsBar(QWidget):
         items = [
             OverflowRowItem(self._build_attention_kind_choice(), is_wanted=False),
             OverflowRowItem(self._build_text_chooser(), is_wanted=False),
-            OverflowRowItem(self.source_chip, self.source_chip.add_to_menu, is_wanted=False),
+            OverflowRowItem(self.source_chip, is_wanted=False),
         ]
         self.panes_chip = SettingChipButton("Explain")
         self.panes_chip.setToolTip(plain_tooltip("Show or hide the panes on the right"))
         for chip in CHIPS:
             button = self._create_chip(chip.name or chip.shown[0], self._create_chip_editor(chip))
             self.chips[chip.settings[0]] = button
-            items.append(
-                OverflowRowItem(button, button.add_to_menu if chip.shown else None, chip.rank)
-            )
+            items.append(OverflowRowItem(button, is_optional=bool(chip.shown), rank=chip.rank))
         items.append(OverflowRowItem(self.panes_chip, is_wanted=False))
         self.choices = OverflowRow(CHIP_HEIGHT_PX, "Other settings", (0, 0, 0, 0), spacing=4)
         self.choices.set_items(items)
         self.choices.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
-        for popover in self.popovers:
-            popover.set_fallback_anchor(self.choices.more)
+        self.choices.overflowChanged.connect(self._move_overflowed_settings)
         row.addWidget(self.choices, 0, Qt.AlignmentFlag.AlignTop)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -308,7 +305,7 @@ class SettingsBar(QWidget):
     def _distribute_width(self) -> None:
         """Give the text the width of its first line, up to a maximum, and the buttons the rest.
 
-        Buttons that do not fit move to the menu at the end of the row.
+        The settings of buttons that do not fit move to the editor of the last button.
         """
         layout = self.layout()
         assert layout
@@ -408,10 +405,31 @@ class SettingsBar(QWidget):
         editor = QWidget()
         column = column_layout(editor, (14, 12, 14, 14), spacing=10)
         if not chip.shown:
+            self._overflow_part = QWidget()  # the first child, so that its tab stops come first
+            self._overflow_column = column_layout(self._overflow_part, (0, 0, 0, 0), spacing=10)
+            column.addWidget(self._overflow_part)
             column.addLayout(self._build_text_choices())
         for name in chip.settings:
             column.addWidget(self.rows[name])
+        self._columns[chip.settings[0]] = column
         return editor
+
+    def _move_overflowed_settings(self) -> None:
+        """Show the settings of each button in its editor, or in the last one if it does not fit."""
+        overflowed = self.choices.overflowed_widgets()
+        self._overflow_part.setVisible(bool(overflowed))
+        for chip in CHIPS[:-1]:
+            first = chip.settings[0]
+            is_moved = self.chips[first] in overflowed
+            if is_moved:
+                self.chips[first].setChecked(False)
+            column = self._overflow_column if is_moved else self._columns[first]
+            for row in (self.rows[name] for name in chip.settings):
+                is_hidden = row.isHidden()
+                column.addWidget(row)
+                row.setVisible(not is_hidden)
+        if self._setup:
+            self._show_chips(self._setup)
 
     def _build_text_choices(self) -> Any:
         self.tokenizer = self._create_combo_box(
@@ -500,7 +518,7 @@ class SettingsBar(QWidget):
         values, has_module = setup.settings_by_name(), not setup.captured
         for chip in CHIPS:
             self.chips[chip.settings[0]].show_value(
-                chip.name, chip.describe_values(values), chip.find_problem(values)
+                chip.name, chip.describe_values(values), self._find_problem(chip, values)
             )
             for name in chip.settings:
                 state, is_own = values[name], values[name].setting.kind is SettingKind.OWN
@@ -523,6 +541,13 @@ class SettingsBar(QWidget):
                 button.setChecked(False)
         self.choices.set_all_available(wanted)
         self._distribute_width()
+
+    def _find_problem(self, chip: SettingChip, values: Mapping[str, SettingState]) -> str:
+        """Return the first problem of the settings in a button's editor, or an empty string."""
+        overflowed = self.choices.overflowed_widgets() if chip is CHIPS[-1] else []
+        moved = [one for one in CHIPS if self.chips[one.settings[0]] in overflowed]
+        problems = (one.find_problem(values) for one in (chip, *moved))
+        return next(filter(None, problems), "")
 
     def _show_attention_kinds(self, parts: AttentionKinds) -> None:
         """Show the kinds of attention if there is more than one."""
