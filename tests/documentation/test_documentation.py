@@ -10,6 +10,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -36,6 +38,7 @@ from visualizer.features.head_table.presenter import COLUMNS, RETRIEVAL
 from visualizer.features.lessons.claim_check import PrintedNumbers
 from visualizer.features.lessons.lesson_file import read_lesson
 from visualizer.lab.commands import LAB_COMMANDS
+from visualizer.language import training_run
 from visualizer.language.training_settings import CorpusKind, CorpusSource
 from visualizer.session.timeline import TOUR_MS
 from visualizer.shell.commands import COMMANDS, WIDGET_SHORTCUTS
@@ -50,7 +53,6 @@ from visualizer.widgets.documentation_pages import (
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 README, DOCS = ROOT / "README.md", ROOT / "docs"
@@ -415,7 +417,7 @@ TORCHRUN = "torchrun --standalone --nproc-per-node 2 -m visualizer "
 
 
 def run_shell_command(line: str) -> None:
-    """Run a line in a shell, because it starts the program or torchrun."""
+    """Run a line in a shell, because it has a pipe or starts torchrun."""
     program = f'attention-visualizer() {{ "{sys.executable}" "{ROOT / "main.py"}" "$@"; }}'
     torchrun = f'torchrun() {{ "{sys.executable}" -m torch.distributed.run "$@"; }}'
     done = subprocess.run(
@@ -435,16 +437,29 @@ def run_command_line(line: str) -> None:
     this process resumes such runs.
     """
     line = re.sub(f"^{TORCHRUN}(train --resume )", r"attention-visualizer \1", line)
-    words = shlex.split(line)
-    if words[0] == "attention-visualizer" and not {"|", ">"} & {*words}:
-        assert main(words[1:]) == 0, line
-    else:
+    command, _, file = line.partition(" > ")
+    words = shlex.split(command)
+    if words[0] != "attention-visualizer" or "|" in words:
         run_shell_command(line)
+        return
+    with (
+        Path(file or os.devnull).open("w", encoding="utf-8") as opened,
+        redirect_stdout(opened if file else sys.stdout),
+    ):
+        assert main(words[1:]) == 0, line
+    assert not file or Path(file).stat().st_size > 0, line
+
+
+@pytest.fixture
+def short_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluate a few batches, because evaluation would take longer than the training."""
+    monkeypatch.setattr(training_run, "FINAL_EVALUATION_BATCHES", 2)
+    monkeypatch.setattr(training_run, "VALIDATION_TOKENS", 400)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in TEXTS if run_blocks(name, "sh")])
-@pytest.mark.usefixtures("application")
+@pytest.mark.usefixtures("application", "short_evaluation")
 @pytest.mark.filterwarnings("ignore::UserWarning")  # libraries warn about small models
 def test_every_block_of_commands_runs(name: str, with_model: Path) -> None:
     folder = with_model.parents[1]
@@ -455,6 +470,7 @@ def test_every_block_of_commands_runs(name: str, with_model: Path) -> None:
         "--preset brackets", "--preset brackets --steps 4 --size 2000"
     )
     few = re.sub("--out (runs/)", r"--batch 4 --out \1", few)
+    few = few.replace("--export cat.gif", "--size 320x180px --export cat.gif")
     resumed = re.sub(r"(--resume \S+ +--steps) 4", r"\1 6", few)
     for line in filter(None, resumed.splitlines()):
         run_command_line(line)
