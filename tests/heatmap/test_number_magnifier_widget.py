@@ -30,7 +30,7 @@ def long_hand(hand: Hand, request: pytest.FixtureRequest) -> Hand:
     """Show a text with cells that have no room for numbers."""
     if request.param == "flow":
         hand.click(hand.window.view_bar.buttons["view.show_flow"])
-    hand.type_sentence(LONG)
+    hand.paste_sentence(LONG)
     hand.until(lambda: _trace(hand).query_count == 40)
     hand.settle()
     return hand

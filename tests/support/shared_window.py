@@ -8,7 +8,16 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from PySide6.QtCore import QCoreApplication, QEvent, QItemSelectionModel, QObject, QPoint, QTimer
+from msgspec.structs import replace
+from PySide6.QtCore import (
+    QCoreApplication,
+    QEvent,
+    QItemSelectionModel,
+    QObject,
+    QPoint,
+    Qt,
+    QTimer,
+)
 from PySide6.QtGui import QAction, QValidator
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -32,6 +41,7 @@ from PySide6.QtWidgets import (
 )
 from shiboken6 import isValid
 
+from tests.support.background_work import timer_of
 from tests.support.waiting import wait_until
 from tests.support.window_input import PATIENCE_MS, leave
 from visualizer import app
@@ -39,13 +49,17 @@ from visualizer.documents.document_file import SavedDocument
 from visualizer.export.dialog.preview_widget import PreviewController
 from visualizer.features.layer_overview.findings_widget import FindingsRow
 from visualizer.features.mask_editor.brush_bar_widget import MaskEditBar
+from visualizer.features.model_connection.controller import TOKEN_LOOKUP_DELAY_MS
 from visualizer.features.model_generation.widget import HeadWeightRowsView
+from visualizer.features.playback.presenter import PLAYBACK_PANEL
 from visualizer.features.shapes.widget import ShapesPane
 from visualizer.features.token_strip.patch_strip_widget import PatchStrip
 from visualizer.generation.token_choice_widget import NextTokenBarView
+from visualizer.heatmap.number_magnifier_widget import NumberMagnifier
 from visualizer.session.document import Document
 from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.session.view import View
+from visualizer.session.zoom_ranges import ZoomRange
 from visualizer.shell.document_recovery import AutosaveController
 from visualizer.shell.pane_table import PANES
 from visualizer.widgets.buttons import SoloToggleButton
@@ -119,6 +133,7 @@ SHOWN_ANEW = (
     HeadWeightRowsView,
     MaskEditBar,
     NextTokenBarView,
+    NumberMagnifier,
     PatchStrip,
     ShapesPane,
     SoloToggleButton,
@@ -288,14 +303,11 @@ def set_back(window: MainWindow, start: Start) -> bool:
     window.resize(*SIZE)
     _restore_panes(window, start)  # first, so that the screen is created only for these panes
     _reload(window, start)
-    window.controllers.view_controller.front_head = 0
-    window.panes["Tokens"].strip.anchor = None
-    window.panes["Tokens"].search_edit.hide()
-    for chip in (window.settings_bar.source_chip, *window.settings_bar.chips.values()):
-        chip.setChecked(False)
-    window.panes["Explain"].code_section.show_all.setChecked(False)
+    _reset_controls(window)
     if not _settle(window, start):
         return False
+    if window.workspace.screen.panel(PLAYBACK_PANEL).range_notice:
+        _show_another_step(window, start)
     window.board.clearFocus()  # removes the focus frame
     window.board.setFocus()
     for view in (window.board, window.panes["Lines"].view):
@@ -308,6 +320,7 @@ def set_back(window: MainWindow, start: Start) -> bool:
     for area in window.findChildren(QAbstractScrollArea):
         for bar in (area.horizontalScrollBar(), area.verticalScrollBar()):
             bar.setValue(bar.minimum())
+    window.view_bar.range.updateGeometry()
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
     QApplication.processEvents()
     is_as_new = traits(window) == start.traits
@@ -329,6 +342,25 @@ def _settle(window: MainWindow, start: Start) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+def _reset_controls(window: MainWindow) -> None:
+    """Reset what a document does not determine: the head in front, chips, sorting and timers."""
+    window.controllers.view_controller.front_head = 0
+    window.panes["Tokens"].strip.anchor = None
+    window.panes["Heads"].view.sortByColumn(0, Qt.SortOrder.AscendingOrder)
+    timer_of(window.controllers.model_connection_controller, TOKEN_LOOKUP_DELAY_MS).stop()
+    window.panes["Tokens"].search_edit.hide()
+    for chip in (window.settings_bar.source_chip, *window.settings_bar.chips.values()):
+        chip.setChecked(False)
+    window.panes["Explain"].code_section.show_all.setChecked(False)
+
+
+def _show_another_step(window: MainWindow, start: Start) -> None:
+    """Remove the notice of a changed colour range, which the reset itself may have caused."""
+    for view in (replace(start.view, zoom=ZoomRange(range(1), range(1))), start.view):
+        window.workspace.request_view(view)
+        come_to_rest(window)
 
 
 def _close_what_is_in_front(window: MainWindow) -> None:
