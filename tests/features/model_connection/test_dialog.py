@@ -272,8 +272,10 @@ def test_a_served_model_runs_on_a_text(hand: Hand, server: ServedFolder, secrets
 
 
 @pytest.mark.slow
-def test_a_lost_server_is_reported_and_the_result_stays(hand: Hand, tmp_path: Path) -> None:
-    folder = save_tiny_model(tmp_path / "llama", "llama")
+def test_a_lost_server_is_reported_and_the_result_stays(
+    hand: Hand, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_connection, "RECONNECT_TIMEOUT_S", 1.0)
     hand.type_sentence(TEXT)
     hand.settle()
     with served(folder) as server:
