@@ -819,8 +819,14 @@ def test_documents_of_a_crash_are_offered(
 
 @pytest.mark.parametrize("requested", ["text", "file", "tensors"])
 def test_a_requested_document_stays_in_front_of_recovered_ones(
-    windows: WindowManager, crashed: Document, requested: str, tmp_path: Path, qtbot: QtBot
+    windows: WindowManager,
+    crashed: Document,
+    requested: str,
+    tmp_path: Path,
+    qtbot: QtBot,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(document_recovery, "AUTOSAVE_DELAY_MS", 1)
     document, path = Document(text="as requested"), None
     if requested == "file":
         path = written(tmp_path / f"mine{DOCUMENT_SUFFIX}", document)

@@ -141,6 +141,7 @@ const move = (panel, row, column) => {
 """
 
 
+@pytest.mark.slow
 @in_a_browser
 def test_a_browser_says_how_a_cell_is_computed(tmp_path: Path) -> None:
     run = a_run(d_out=4)
@@ -164,6 +165,7 @@ def test_a_browser_says_how_a_cell_is_computed(tmp_path: Path) -> None:
     assert (frames, paths, chosen) == (3, 4, 0)
 
 
+@pytest.mark.slow
 @in_a_browser
 def test_a_browser_shows_the_board_in_each_theme_and_width(tmp_path: Path) -> None:
     made = page(flow_board(a_run(d_in=4, d_out=4, block=TransformerBlockKind.PRE_NORM)))

@@ -245,6 +245,7 @@ def test_a_browser_shows_it_in_the_windows_colours_and_complains_of_nothing(tmp_
             np.testing.assert_array_equal(0xFF000000 | red << 16 | green << 8 | blue, expected)
 
 
+@pytest.mark.slow
 @in_a_browser
 def test_numbers_are_written_as_in_the_window(tmp_path: Path) -> None:
     draws = np.random.default_rng(1)
@@ -324,6 +325,7 @@ def test_pointing_and_walking_light_the_same_tokens_everywhere(tmp_path: Path) -
     assert said == []
 
 
+@pytest.mark.slow
 @in_a_browser
 def test_pooled_cells_say_so_and_stay_within_their_panel(tmp_path: Path) -> None:
     run = a_run(" ".join(f"w{at}" for at in range(100)))
@@ -401,6 +403,7 @@ def background(theme: Theme) -> str:
     return f"rgb({', '.join(map(str, channels))})"
 
 
+@pytest.mark.slow
 @in_a_browser
 def test_light_and_dark_follow_the_system_until_one_is_chosen(tmp_path: Path) -> None:
     script = """
@@ -428,6 +431,7 @@ def test_light_and_dark_follow_the_system_until_one_is_chosen(tmp_path: Path) ->
     assert said + more == []
 
 
+@pytest.mark.slow
 @in_a_browser
 @pytest.mark.parametrize("count", [1, 64])
 def test_texts_of_any_length_are_shown_whole(count: int, tmp_path: Path) -> None:
