@@ -301,7 +301,7 @@ REFUSED = [
     (put("document", "spec", "d_out", -1), "invalid value: “Output size” of -1"),
     (put("document", "spec", "heads", 10_000_000), "invalid value: “Heads” of 10,000,000"),
     (put("document", "spec", "window", -3), "invalid value: “Window” of -3"),
-    (put("document", "spec", "seed", 2**31), "invalid value: “Weights seed” of 2,147,483,648"),
+    (put("document", "spec", "seed", 2**31), "invalid value: “Seed” of 2,147,483,648"),
     (put("document", "spec", "dropout_seed", -1), "invalid value: “Dropout seed” of -1"),
     (put("document", "spec", "dropout", 10.0), "invalid value: “Dropout” of 10"),
     (put("document", "spec", "dropout", "nan"), "invalid value: “Dropout” of nan"),

@@ -478,7 +478,7 @@ def test_what_is_said_of_a_stage_is_true(case: Case) -> None:
             assert int(taken[1]) == there - np.count_nonzero(numbers)
         read_most = re.search(
             r"(?:most attention|same weight), ([^,;(]*?)(?: each)?"
-            r"(?: \(uniform weights: (.*)\))?\.$",
+            r"(?: \(if all weights were equal: (.*)\))?\.$",
             told,
         )
         if read_most and read_most[2]:
@@ -531,18 +531,18 @@ def told(run: Run, step: Step, head: int = 0, text: int = 0) -> str:
 STAGES_OF_THE_BOOK = {
     "input": "Each of 6 tokens becomes a vector of 3 numbers; "
     "the largest number, 0.8900, is in column 3 of Your.",
-    "queries": "In head 1, each input vector times column 1 of W_q gives its query of 1 "
-    "number, which is compared with each key; the largest, −0.1353, is that of with.",
-    "keys": "In head 1, each input vector times column 1 of W_k gives its key of 1 number, "
+    "queries": "In head 1, each input vector times column 1 of W_q gives its query, "
+    "which is compared with each key; the largest, −0.1353, is that of with.",
+    "keys": "In head 1, each input vector times column 1 of W_k gives its key, "
     "with which each query is compared; the largest, −0.4744, is that of one.",
-    "values": "In head 1, each input vector times column 1 of W_v gives its value of 1 number, "
+    "values": "In head 1, each input vector times column 1 of W_v gives its value, "
     "which the weights mix; the largest, −0.3809, is that of with.",
     "scores": "In head 1, each query is multiplied by each key; "
     "the largest of 36 scores, 0.3079, is that of Your and journey.",
     "scaled": "In head 1, dividing by √1 = 1 changes no score; the largest stays 0.3079.",
     "masked": "In head 1, no token may attend to later tokens: 15 of 36 scores become −∞.",
     "weights": "In head 1, softmax turns each row of scores into weights that sum to 1; "
-    "on average, Your receives the most attention, 40% (uniform weights: 41%).",
+    "on average, Your receives the most attention, 40% (if all weights were equal: 41%).",
     "context": "In head 1, each token’s weights mix the values into its context vector; "
     "the largest number, −0.4519, is that of Your.",
     "concat": "The context vectors from both heads are concatenated, 2 numbers per token; "
@@ -676,7 +676,7 @@ def test_rows_of_padding_are_not_in_the_average() -> None:
     run = a_run("a b c d", "e f", normalisation=NormalisationKind.UNIFORM)
     assert told(run, whole(run, "weights"), text=1) == (
         "In head 1, each of 2 tokens attends equally to its allowed keys; "
-        "on average, e receives the most attention, 75% (uniform weights: 75%)."
+        "on average, e receives the most attention, 75% (if all weights were equal: 75%)."
     )
 
 

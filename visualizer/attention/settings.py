@@ -439,7 +439,7 @@ SETTINGS: tuple[Setting, ...] = (
             "Random seed for dropout", minimum=0, maximum=MAX_SEED, fallback=0,
             where=(HAS_WEIGHTS, above("dropout", 0), when("mode", DropoutMode.TRAIN),
                    absent("own_kept")), group=SettingGroup.DROPOUT),
-    Setting("seed", "Weights seed", SettingKind.SEED,
+    Setting("seed", "Seed", SettingKind.SEED,
             "Random seed for the token vectors and the weights", noun="seed",
             minimum=0, maximum=MAX_SEED, fallback=0, group=SettingGroup.NUMBERS),
     Setting("own_input", "Custom vectors", SettingKind.OWN,

@@ -286,13 +286,13 @@ def most_attended_key_phrase(context: StepContext) -> str:
 
 
 def _uniform_share_phrase(context: StepContext, key: int) -> str:
-    """State the mean weight that uniform weights would give a key, if there is a mask."""
+    """State the mean weight that equal weights would give a key, if there is a mask."""
     allowed = context.allowed_cells()[: context.query_count]
     if context.is_before_mask or allowed.all():
         return ""
     counts = np.maximum(1, allowed.sum(axis=1))
     share = float((allowed[:, key] / counts).mean())
-    return f" (uniform weights: {format_percentage(share)})"
+    return f" (if all weights were equal: {format_percentage(share)})"
 
 
 def empty_rows_phrase(cells: np.ndarray) -> str:

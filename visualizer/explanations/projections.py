@@ -120,8 +120,10 @@ class InputProjectionExplainer(Explainer):
         return f"{vector} times {projection_phrase(context)} {gives}"
 
     def explain_stage(self, context: StepContext) -> str:
-        size = format_count(context.spec.d_head, "number")
-        gives = f"gives its {vector_noun(context.stage.name)} of {size}"
+        spec, gives = context.spec, f"gives its {vector_noun(context.stage.name)}"
+        names_columns = spec.heads > 1 and spec.arrangement is HeadArrangement.SPLIT
+        if not names_columns:  # otherwise, the columns tell how many numbers there are
+            gives += f" of {format_count(spec.d_head, 'number')}"
         gives += PURPOSES.get(context.stage.name, "")
         largest = largest_number_phrase(context, "the largest")
         return (

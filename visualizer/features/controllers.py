@@ -141,6 +141,11 @@ class FeatureControllers:
             dict.fromkeys((control.start, control.stop), "head_measurement.toggle")
         )
 
+    def show_flow(self) -> None:
+        """Show the flow board; it has a single run, so a comparison ends."""
+        self.comparison_controller.end_comparison()
+        self.view_controller.show_flow()
+
     def focus_stage(self, stage: str) -> None:
         """Enlarge a stage on the flow board; during playback, also go to it."""
         resolved = self.workspace.resolved_requested_view

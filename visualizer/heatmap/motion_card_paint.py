@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     """Background and text colour of a number."""
     PhaseProgress = Callable[[MotionPhase], float]
 
-DECIMALS = 3
+DECIMALS = 4
 MAX_PRODUCTS, MAX_BARS = 6, 8
 """Maximum numbers of terms that are shown one by one; the smallest terms are added up."""
 LINE_PX, PADDING_PX, RADIUS_PX, NUMBER_PX = 22, 10, 6, 54

@@ -589,7 +589,7 @@ COMMANDS: tuple[WindowCommand, ...] = (
     WindowCommand("view.pan 0 1", PAN, "&Right", lambda c: c.view_controller.pan_by_fraction(0, 1),
         ("Alt+Shift+Right",)),
     WindowCommand("view.show_flow", LAYOUT, "&Flow of one head",
-        lambda c: c.view_controller.show_flow(), ("Ctrl+Shift+Q",)),
+        lambda c: c.show_flow(), ("Ctrl+Shift+Q",)),
     WindowCommand("view.show_all_panels", LAYOUT, "&Stages × heads",
         lambda c: c.view_controller.show_all_panels(), ("Ctrl+Shift+A",)),
     WindowCommand("view.show_one_stage", LAYOUT, "&One stage, all heads",

@@ -161,6 +161,14 @@ def test_stopping_restores_the_stages(kept: Hand) -> None:
     assert {heatmap.part for heatmap in kept.shown.heatmaps} == {ComparisonSide.PLAIN}
 
 
+def test_the_flow_board_ends_a_comparison(kept: Hand) -> None:
+    kept.click(kept.window.view_bar.buttons["view.show_flow"])
+    kept.settle()
+    assert kept.window.workspace.requested_view.comparison is None
+    assert kept.window.workspace.resolved_requested_view
+    assert kept.window.workspace.resolved_requested_view.flow
+
+
 def test_stages_chosen_during_a_comparison_are_kept(kept: Hand) -> None:
     kept.toggle_stage("scores")
     kept.settle()

@@ -142,6 +142,15 @@ def test_arrows_step_and_skip_stages_unless_a_cell_is_pinned(viewer: Viewer) -> 
     assert viewer.window.workspace.view.pinned == Cell("input", (2, 2))
 
 
+@pytest.mark.parametrize("grain", ["By row", "By cell"])
+def test_the_first_step_is_that_of_the_pinned_cell(viewer: Viewer, grain: str) -> None:
+    viewer.choose("Steps", grain)
+    viewer.hand.click_cell(Cell("weights", (1, 3, 2)))
+    viewer.click("playback.step 1")
+    column = 2 if grain == "By cell" else 0
+    assert viewer.place == PlaybackPosition("weights", 3, column)
+
+
 def test_arrows_with_other_keys_do_not_step(viewer: Viewer) -> None:
     viewer.key(Qt.Key.Key_Home)
     for widget in (viewer.hand.board, viewer.bar.caption):

@@ -272,10 +272,10 @@ def explain_parameter(resolved: ResolvedView, parameter: ParameterCell) -> CellE
     used = f"column {column:,} of {stage.title}"
     return CellExplanation(
         heading=f"{symbol} · {', '.join(places)}, column {column:,}",
-        sentence=f"This weight of {symbol} is multiplied by column {row:,} of "
+        sentence=f"This parameter of {symbol} is multiplied by column {row:,} of "
         f"{escape(run.trace.stage(source).title)}. The product is a term of {used}.",
         value=value,
-        formula=f"parameter, {describe_layer_origin(run, layer)}",
+        formula=describe_layer_origin(run, layer),
         terms=(),
         rest="",
         closing="",

@@ -131,14 +131,20 @@ class PlaybackController(QObject):
     # ------------------------------------------------------------------ seeking
 
     def step_by(self, steps: int) -> None:
-        """Step forward or back, and pause; a step forward from the end leads to the start."""
-        timeline = self.timeline
+        """Step forward or back, and pause.
+
+        A step forward from the end leads to the pinned cell or, without one, to the start.
+        """
+        timeline, pinned = self.timeline, self._workspace.requested_view.pinned
         if timeline is None:
             return
         position = timeline.step_index(self.place)
-        if position == len(timeline) and steps > 0:
-            position = -1
-        self.seek(position + steps)
+        if position < len(timeline) or steps < 0:
+            self.seek(position + steps)
+        elif pinned and pinned.stage in {name for name, _, _ in timeline.sizes}:
+            self.seek(timeline.step_index(PlaybackPosition(pinned.stage, *pinned.place[-2:])))
+        else:
+            self.seek(steps - 1)
 
     def seek(self, position: int) -> None:
         """Go to a step by its index, and pause."""
