@@ -71,6 +71,8 @@ class FindingsRow(QWidget):
             self._row.insertWidget(len(self.cards) - 1, card, 100)
         for card, finding in zip(self.cards, found, strict=False):
             card.show_finding(finding, panel, theme)
+        for card in self.cards[len(found) :]:
+            card.clear()
         self._count = len(found)
         self._show_fitting_cards()
 
@@ -151,6 +153,10 @@ class FindingCard(QAbstractButton):
         )
         self.setToolTip(plain_tooltip(panel.describe_head(finding.place)))
         self.update()
+
+    def clear(self) -> None:
+        """Release the finding and its panel, which holds the weights of a model."""
+        self.finding, self._panel = None, LayerOverviewPanel()
 
     def sizeHint(self) -> QSize:
         return QSize(round(CARD_WIDTH_PX * text_scale()), 0)
