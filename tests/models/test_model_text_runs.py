@@ -17,6 +17,7 @@ from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.spec import AttentionSpec, Device
 from visualizer.errors import InputError
+from visualizer.format import format_percentage
 from visualizer.language.example_run import EXAMPLE_FOLDER
 from visualizer.language.example_run import EXAMPLE_TEXT as LAB_TEXT
 from visualizer.models import model_text_runs
@@ -32,6 +33,7 @@ from visualizer.session.worker_jobs import release_idle_memory, run_document
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from visualizer.attention.model_forward_pass import NextTokenCandidate
     from visualizer.models.model_source import ModelSource
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the libraries warn about tiny models
@@ -68,6 +70,10 @@ def test_next_tokens_are_those_of_the_plain_model(source: ModelSource) -> None:
     assert all(row.probability == row.probability_of_all_heads for row in rows)
 
 
+def _probability_change(token: NextTokenCandidate) -> float:
+    return abs(token.probability - token.probability_of_all_heads)
+
+
 def test_ablated_heads_change_only_later_layers_and_predictions(source: ModelSource) -> None:
     plain = read_text(source, EXAMPLE_TEXT, Device.CPU)
     off = read_text(replace(source, edits=(HeadEdit(0, 1),)), EXAMPLE_TEXT, Device.CPU)
@@ -77,6 +83,9 @@ def test_ablated_heads_change_only_later_layers_and_predictions(source: ModelSou
     assert off.reading
     assert off.reading.edits == {(0, 1): "off"}
     assert off.notices[0].startswith("Edited: layer 1, head 2: off. The attention weights")
+    largest = max(off.reading.largest_changes, key=_probability_change)
+    assert format_percentage(largest.probability_of_all_heads) in off.notices[0]
+    assert off.notices[0].endswith(f" to {format_percentage(largest.probability)}.")
     assert describe_value_origin(off).endswith(" · layer 1, head 2: off")
     for row in off.reading.next_tokens:
         at = next(at for at in range(len(logs)) if opened.token_text(at) == row.token)

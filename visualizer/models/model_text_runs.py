@@ -15,7 +15,7 @@ from visualizer.attention.model_forward_pass import ModelForwardPass, NextTokenC
 from visualizer.attention.saved_numbers import captured_attention_with_numbers
 from visualizer.attention.spec import Dtype
 from visualizer.errors import InputError
-from visualizer.format import format_count
+from visualizer.format import format_count, format_percentage
 from visualizer.models.head_edits import context_edits, create_image_context_edits
 from visualizer.models.kv_cache_generation import NextTokenPredictor
 from visualizer.models.layer_run_lookup import (
@@ -61,6 +61,7 @@ TOP_CHANGES = 5
 EDITED_HEADS_NOTICE = (
     "The attention weights of these heads are still computed; their outputs are replaced."
 )
+CHANGED_TOKEN_NOTICE = "The largest change of a next token: “{token}” from {before} to {after}."
 CUT_EDGES_NOTICE = "Their weights are 0; the other weights of each row sum to 1."
 IMAGE_REQUIRED_ERROR = "{name} takes images. Choose an image, or drop an image file on the window."
 FILES_CHANGED_ERROR = "The files of {name} have changed since the document was saved."
@@ -215,7 +216,12 @@ def read_text(
     )
     is_same = model.folder.fingerprint == source.fingerprint
     other = () if is_same else (FILES_CHANGED_ERROR.format(name=source.name),)
-    notices = (*_edit_notices(source), *_other_layers_notices(runs, shown), *shown.notices, *other)
+    notices = (
+        *_edit_notices(source, reading),
+        *_other_layers_notices(runs, shown),
+        *shown.notices,
+        *other,
+    )
     return replace(shown.run, notices=notices, reading=reading)
 
 
@@ -256,7 +262,8 @@ def _select_part_name(source: ModelSource, runs: tuple[LayerGroupRun, ...]) -> s
     return next(own, names[0]) if source.second else names[0]
 
 
-def _edit_notices(source: ModelSource) -> tuple[str, ...]:
+def _edit_notices(source: ModelSource, reading: ModelForwardPass) -> tuple[str, ...]:
+    """State the edits, and how much they change the probability of a next token."""
     notices = []
     if source.edits:
         notices.append(
@@ -264,6 +271,11 @@ def _edit_notices(source: ModelSource) -> tuple[str, ...]:
         )
     if source.cuts:
         notices.append(f"Cut: {describe_cuts(source.cut_cells_by_head)}. {CUT_EDGES_NOTICE}")
+    if notices and reading.largest_changes:
+        token = reading.largest_changes[0]
+        before, after = map(format_percentage, (token.probability_of_all_heads, token.probability))
+        name = token.token.strip() or token.token
+        notices[-1] += f" {CHANGED_TOKEN_NOTICE.format(token=name, before=before, after=after)}"
     return tuple(notices)
 
 

@@ -60,7 +60,9 @@ class OverflowRowItem:
 
     @property
     def may_leave(self) -> bool:
-        return self.fill is not None or self.is_optional
+        """Whether the control may leave the row; a button that is checked stays."""
+        is_checked = isinstance(self.widget, QAbstractButton) and self.widget.isChecked()
+        return self.fill is not None or (self.is_optional and not is_checked)
 
     def measure(self) -> None:
         # The text of a stretched control may change with every frame, and hidden controls do not

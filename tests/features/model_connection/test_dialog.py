@@ -457,6 +457,7 @@ def test_other_requests_do_not_wait_for_a_locked_keyring(
 def test_the_token_is_saved_in_any_order_of_input(hand: Hand) -> None:
     dialog = opened(hand)
     write(dialog.token, "")
+    hand.until(dialog.keep.isEnabled)  # the keyring has been found
     QTest.mouseClick(dialog.keep, Qt.MouseButton.LeftButton, pos=QPoint(8, 8))
     write_port(dialog.port, free_port())
     assert dialog.keep.isChecked()

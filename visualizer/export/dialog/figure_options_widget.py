@@ -153,7 +153,7 @@ class NumberField(QWidget):
 
 SWITCH_LABELS = {
     "has_caption": "Add a c&aption that describes the computation",
-    "has_letters": "Add &letters to the stages: a, b, …",
+    "has_letters": "Add letters to the sta&ges: a, b, …",
     "has_marks": "Mark the pinned cell and the selected to&kens",
     "is_trimmed": "Crop &empty margins",
     "carries_document": "Embed the &document, so that the file can be reopened",

@@ -39,9 +39,12 @@ class FindingsRow(QWidget):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     chosen = Signal(int, int)
+    ablationToggled = Signal(int, int)
+    """Emitted with a layer number in the model and a head."""
 
     def __init__(self) -> None:
         super().__init__()
+        self._panel = LayerOverviewPanel()
         self.setAccessibleName(TITLE)
         self.title, self.note = PlainTextLabel(TITLE), PlainTextLabel()
         self.title.setStyleSheet("font-weight: 600")
@@ -60,6 +63,7 @@ class FindingsRow(QWidget):
 
     def show_panel(self, panel: LayerOverviewPanel, theme: Theme) -> None:
         """Show the findings of a panel, or the reason why there are none."""
+        self._panel = panel
         self.has_content = panel.is_random or bool(panel.uniform)
         found = panel.findings
         note = RANDOM_NOTE if panel.is_random else STRONGEST_NOTE if found else NOTHING_NOTE
@@ -67,6 +71,8 @@ class FindingsRow(QWidget):
         while len(self.cards) < len(found):
             card = FindingCard()
             card.clicked.connect(self._choose_head)
+            card.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+            card.customContextMenuRequested.connect(self._toggle_ablation)
             self.cards.append(card)
             self._row.insertWidget(len(self.cards) - 1, card, 100)
         for card, finding in zip(self.cards, found, strict=False):
@@ -123,6 +129,12 @@ class FindingsRow(QWidget):
         card = self.sender()
         if isinstance(card, FindingCard) and card.finding:
             self.chosen.emit(*card.finding.place)
+
+    def _toggle_ablation(self) -> None:
+        card = self.sender()
+        if isinstance(card, FindingCard) and card.finding and self._panel.is_switchable:
+            layer, head = card.finding.place
+            self.ablationToggled.emit(self._panel.layers[layer], head)
 
 
 def card_frame_height() -> int:

@@ -77,7 +77,7 @@ class LayerOverviewPane(QWidget):
         for part in (self.grid, self.findings):
             part.chosen.connect(self.headChosen)
             part.chosen.connect(self.heatmapsRequested)
-        self.grid.ablationToggled.connect(self.headAblationToggled)
+            part.ablationToggled.connect(self.headAblationToggled)
         self.grid.pointed.connect(self._show_description)
         self.description.setWordWrap(True)
         self.description.setProperty("role", "quiet")

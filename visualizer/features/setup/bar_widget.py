@@ -289,6 +289,7 @@ class SettingsBar(QWidget):
         self.panes_chip.setToolTip(plain_tooltip("Show or hide the panes on the right"))
         for chip in CHIPS:
             button = self._create_chip(chip.name or chip.shown[0], self._create_chip_editor(chip))
+            button.toggled.connect(self._fit_chips)
             self.chips[chip.settings[0]] = button
             items.append(OverflowRowItem(button, is_optional=bool(chip.shown), rank=chip.rank))
         items.append(OverflowRowItem(self.panes_chip, is_wanted=False))
@@ -314,6 +315,11 @@ class SettingsBar(QWidget):
         text = min(self.sentence.natural_width(), round(MAX_TEXT_SHARE * room))
         text = max(text, self.sentence.minimumWidth())
         self.choices.setMaximumWidth(max(self.choices.minimumSizeHint().width(), room - text))
+
+    def _fit_chips(self, is_open: bool) -> None:
+        """After an editor is closed, let its button leave the row if it does not fit."""
+        if not is_open:
+            self.choices.fit_items()
 
     # ------------------------------------------------------------------ building
 
@@ -421,8 +427,6 @@ class SettingsBar(QWidget):
         for chip in CHIPS[:-1]:
             first = chip.settings[0]
             is_moved = self.chips[first] in overflowed
-            if is_moved:
-                self.chips[first].setChecked(False)
             column = self._overflow_column if is_moved else self._columns[first]
             for row in (self.rows[name] for name in chip.settings):
                 is_hidden = row.isHidden()
