@@ -26,7 +26,7 @@ from visualizer.session.zoom_ranges import row_token_role
 from visualizer.shell.screen_presenter import (
     EMPTY_MESSAGE,
     LOADING_TORCH_MESSAGE,
-    NOT_UPDATED_NOTICE,
+    STALE_HEATMAPS_NOTICE,
     STATUS_PANEL,
 )
 
@@ -172,12 +172,12 @@ def test_a_problem_is_also_shown_above_the_heatmaps() -> None:
     said, *others = (
         present(Document(""), View(), run, refused, False, None).panel(STATUS_PANEL).notices
     )
-    assert said.startswith(NOT_UPDATED_NOTICE)
+    assert said.startswith(STALE_HEATMAPS_NOTICE)
     assert refused.sentence not in said  # it is below the text
     assert (*others,) == run.notices
     wrong = Document().with_setting("dropout", 1.5)
     (notice,) = present(wrong, View(), BOOK, None, False, None).panel(STATUS_PANEL).notices
-    assert notice.startswith(f"{NOT_UPDATED_NOTICE} The dropout rate must be")
+    assert notice.startswith(f"{STALE_HEATMAPS_NOTICE} The dropout rate must be")
 
 
 def test_padding_is_not_a_token_of_a_text() -> None:

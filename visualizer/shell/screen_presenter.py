@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 LOADING_TORCH_MESSAGE = "Loading PyTorch…"
 IMAGE_REQUIRED_MESSAGE = "Choose an image to show the heatmaps."
 EMPTY_MESSAGE = "The heatmaps appear here when the text and the settings are valid."
-NOT_UPDATED_NOTICE = "The heatmaps were not updated."
+STALE_HEATMAPS_NOTICE = "The heatmaps were not updated."
 
 
 RUNNING_MESSAGE = "Running on {tokens} … {share}%"
@@ -238,9 +238,9 @@ def _describe_problem(setup: SetupPanel) -> tuple[str, tuple[str, str]]:
     """
     for shown in setup.settings:
         if shown.problem:
-            notice = f"{NOT_UPDATED_NOTICE} {shown.problem.sentence}"
+            notice = f"{STALE_HEATMAPS_NOTICE} {shown.problem.sentence}"
             return notice, (shown.setting.name, shown.remedy_text)
     inputs = (setup, setup.second, setup.image)
     if any(each and each.problem.sentence for each in inputs):
-        return f"{NOT_UPDATED_NOTICE} They show the previous input.", ("", "")
+        return f"{STALE_HEATMAPS_NOTICE} They show the previous input.", ("", "")
     return "", ("", "")
