@@ -113,6 +113,7 @@ def _drawers_lines(tokens: int, samples: Samples) -> list[Line]:
 @application()
 def _timed(repeats: int, tokens: int, size: int, heads: int) -> dict[str, object]:
     with closing(Stand.with_numbers(document(tokens, size, heads))) as stand:
+        stand.show_grid()  # the benchmark of the flow board has its own part
         stages = _round_by_round(stand, repeats, None)
         stand.look_at_weights()
         with closing(Drawers(stand)) as drawers:
