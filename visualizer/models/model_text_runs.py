@@ -61,7 +61,7 @@ TOP_CHANGES = 5
 EDITED_HEADS_NOTICE = (
     "The attention weights of these heads are still computed; their outputs are replaced."
 )
-CHANGED_TOKEN_NOTICE = "The largest change of a next token: “{token}” from {before} to {after}."
+CHANGED_TOKEN_NOTICE = "The next token “{token}” changes most: from {before} to {after}."
 CUT_EDGES_NOTICE = "Their weights are 0; the other weights of each row sum to 1."
 IMAGE_REQUIRED_ERROR = "{name} takes images. Choose an image, or drop an image file on the window."
 FILES_CHANGED_ERROR = "The files of {name} have changed since the document was saved."
