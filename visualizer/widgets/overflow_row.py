@@ -238,6 +238,7 @@ class OverflowRow(QWidget):
         room = self.width() - self._menu_button_width(fitting)
         last_first = [item for item in reversed(fitting) if item.may_leave or item.is_stretched]
         stretched: list[OverflowRowItem] = []
+        left: list[OverflowRowItem] = []
         for item in sorted(last_first, key=lambda item: -item.rank):
             if self._needed_width(fitting, *stretched) <= room:
                 break
@@ -245,6 +246,12 @@ class OverflowRow(QWidget):
                 stretched.append(item)
             else:
                 fitting.remove(item)
+                left.append(item)
+        for item in reversed(left):  # a wide control may have left more room than was needed
+            wanted = [one for one in self._row_items if one in fitting or one is item]
+            # The controls of a menu keep their order: what leaves first comes back last.
+            if item.is_optional and self._needed_width(wanted, *stretched) <= room:
+                fitting = wanted
         return fitting
 
     def _place_widget(self, widget: QWidget, left: int, width: int, wanted: int) -> None:
