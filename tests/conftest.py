@@ -40,6 +40,7 @@ from shiboken6 import Shiboken
 from tests.support.shared_window import SHARED
 from visualizer.models.tokenizer_process import LISTENER_THREAD_NAME
 from visualizer.session.newest_request_worker import join_abandoned_workers
+from visualizer.widgets.fonts import apply_interface_font
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -184,6 +185,13 @@ def _use_settings_in(folder: Path, patch: pytest.MonkeyPatch) -> None:
     # Used by Qt's own dialogs.
     for scope in (QSettings.Scope.UserScope, QSettings.Scope.SystemScope):
         QSettings.setPath(QSettings.Format.NativeFormat, scope, str(folder / "settings"))
+
+
+@pytest.fixture(scope="session")
+def qapp(qapp: QApplication) -> QApplication:
+    """The application with the program's font."""
+    apply_interface_font(100)
+    return qapp
 
 
 @pytest.fixture(autouse=True)

@@ -404,9 +404,9 @@ def make_application() -> QApplication:
 
 def apply_stored_text_size() -> None:
     from visualizer.widgets.app_settings import load_text_size
-    from visualizer.widgets.fonts import apply_text_size
+    from visualizer.widgets.fonts import apply_interface_font
 
-    apply_text_size(load_text_size())
+    apply_interface_font(load_text_size())
 
 
 def restore_builtin_import() -> None:

@@ -461,8 +461,8 @@ def test_a_notebook_gets_an_svg_that_is_not_too_large(monkeypatch: pytest.Monkey
 
 
 def test_letters_that_no_font_has_are_a_warning() -> None:
-    figure = attend("a \ue000\ue001 b \u200d").figure()
-    with pytest.warns(UserWarning, match="“\ue000\ue001”") as said:
+    figure = attend("a \uf8f0\uf8f1 b \u200d").figure()
+    with pytest.warns(UserWarning, match="“\uf8f0\uf8f1”") as said:
         figure.array()
     assert said[0].filename == __file__
 

@@ -18,7 +18,7 @@ from PySide6.QtCore import (
     QTimer,
     qInstallMessageHandler,
 )
-from PySide6.QtGui import QAccessible, QAction, QCursor, QFont, QMouseEvent
+from PySide6.QtGui import QAccessible, QAction, QCursor, QMouseEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 PATIENCE_S = 120
 LOOK_MS = 30
 """Time, in ms, between two checks of whether a window is idle."""
-FONT = ("DejaVu Sans", 9)
 AWAY = QPoint(-100, -100)
 """A screen position outside all windows."""
 STATES = ("disabled", "checked", "focused", "selected", "expanded", "readOnly")
@@ -63,7 +62,6 @@ def start() -> QApplication:
     """Create the application with a steady cursor and with the pointer outside all windows."""
     qInstallMessageHandler(_tell)
     application = make_application()
-    application.setFont(QFont(*FONT))
     application.setCursorFlashTime(0)
     QCursor.setPos(AWAY)
     return application

@@ -251,10 +251,10 @@ def test_a_text_of_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_letters_that_no_font_has_are_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    options = ["--text", "one", "--title", "\ue000 of one", "--export", str(tmp_path / "a.png")]
+    options = ["--text", "one", "--title", "\uf8f0 of one", "--export", str(tmp_path / "a.png")]
     assert app.main(options) == 0
     assert capsys.readouterr().err.splitlines() == [
-        "attention-visualizer: No installed font contains the characters “\ue000”, which "
+        "attention-visualizer: No installed font contains the characters “\uf8f0”, which "
         "appear as boxes in images. Install a font that contains them.",
         "attention-visualizer: a.png written.",
     ]

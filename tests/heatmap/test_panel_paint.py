@@ -20,7 +20,7 @@ from visualizer.heatmap.board_layout import ColumnHeader, TitlePlacement, with_n
 from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_indices, colour_table
 from visualizer.heatmap.panel_placement import lay_out_board
 from visualizer.session.cell_address import Cell, ComparisonSide
-from visualizer.widgets.fonts import apply_text_size, font_metrics, scaled_font, text_scale
+from visualizer.widgets.fonts import apply_interface_font, font_metrics, scaled_font, text_scale
 from visualizer.widgets.theme import DARK, LIGHT, Theme
 
 if TYPE_CHECKING:
@@ -289,7 +289,7 @@ def test_row_sums_are_next_to_the_rows() -> None:
 @pytest.fixture(params=[100, 150, 200])
 def percent(request: pytest.FixtureRequest, application: QApplication) -> Iterator[int]:
     before = QGuiApplication.font()
-    apply_text_size(request.param)
+    apply_interface_font(request.param)
     yield request.param
     QApplication.setFont(before)
 

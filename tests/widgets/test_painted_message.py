@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtGui import QColor, QImage, QPainter
 
 from visualizer.lab.attention_view.presenter import ATTENTION_MISSING
-from visualizer.widgets.fonts import apply_text_size
+from visualizer.widgets.fonts import apply_interface_font
 from visualizer.widgets.painted_message import MARGIN_PX, paint_message
 
 if TYPE_CHECKING:
@@ -23,9 +23,9 @@ ROOMS = [(560, 300), (400, 200), (310, 330), (1200, 60)]
 
 @pytest.fixture(params=[100, 200])
 def text_size(application: QApplication, request: pytest.FixtureRequest) -> Iterator[int]:
-    apply_text_size(request.param)
+    apply_interface_font(request.param)
     yield request.param
-    apply_text_size(100)
+    apply_interface_font(100)
 
 
 def ink(message: str, size: tuple[int, int], *, is_on_top: bool = False) -> np.ndarray:

@@ -87,8 +87,12 @@ def _make_application() -> QGuiApplication | None:
         raise InputError("export", sentence)
     if threading.current_thread() is not threading.main_thread():
         raise InputError("export", WRONG_THREAD_ERROR)
+    from visualizer.widgets.fonts import apply_interface_font
+
     with exit_if_qt_cannot_start(QT_START_ERROR):
-        return QGuiApplication([sys.argv[0] or "visualizer", "-platform", "offscreen"])
+        application = QGuiApplication([sys.argv[0] or "visualizer", "-platform", "offscreen"])
+    apply_interface_font(100)
+    return application
 
 
 def exit_if_qt_cannot_start(failure: str) -> AbstractContextManager[None]:

@@ -38,7 +38,7 @@ from visualizer.shell.screen_presenter import STATUS_PANEL
 from visualizer.widgets import app_settings, dialogs
 from visualizer.widgets.commands import CommandMenus
 from visualizer.widgets.focus_ring import FocusRing
-from visualizer.widgets.fonts import apply_text_size, text_scale
+from visualizer.widgets.fonts import apply_interface_font, text_scale
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import is_escape
 from visualizer.widgets.labels import HtmlLabel, PlainTextLabel
@@ -437,7 +437,7 @@ class MainWindow(QMainWindow):
         """Apply the text size of the settings; leave presenter mode, which has its own size."""
         self.controllers.presenter_mode.leave_mode()
         before = DefaultPaneWidths.for_window(self)
-        apply_text_size(app_settings.load_text_size())
+        apply_interface_font(app_settings.load_text_size())
         self.reapply_scheme()
         self.docks.update_default_widths(before)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtGui import QFont, QFontDatabase, QFontInfo, QFontMetricsF, QGuiApplication
 
+from visualizer.resources import resource_path
+
 if TYPE_CHECKING:
     from PySide6.QtCore import QSize
 
@@ -14,6 +16,9 @@ AUTOMATIC_TEXT = 0
 """Value of the text size setting that fits the text to the screen."""
 DEFAULT_SCREEN_SIZE = (1920, 1080)
 MAX_AUTOMATIC_SCALE = 1.5
+BUNDLED_FAMILY = "Inter"
+"""The family of the shipped font files, so that text has the same width on all systems."""
+BUNDLED_STYLES = ("Regular", "SemiBold", "Bold")
 DEFAULT_PX = 13
 """System font height in pixels at which the text scale is 1."""
 
@@ -33,15 +38,23 @@ def enlarged_system_font(factor: float) -> QFont:
     return made
 
 
-def apply_text_size(percent: int) -> None:
-    """Set the application font, from which all sizes are derived, to a scaled system font.
+def apply_interface_font(percent: int) -> None:
+    """Set the application font, from which all sizes are derived.
+
+    It is the shipped font in the system's text size. Characters that it lacks come from the
+    system's fonts.
 
     Parameters
     ----------
     percent : int
         Percentage of the system's text size, or `AUTOMATIC_TEXT`.
     """
+    for style in BUNDLED_STYLES:  # Qt loads a file once per application
+        QFontDatabase.addApplicationFont(
+            str(resource_path("fonts", f"{BUNDLED_FAMILY}-{style}.otf"))
+        )
     made = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
+    made.setFamilies([BUNDLED_FAMILY, *made.families()])
     own = QFontInfo(made).pixelSize()
     if percent == AUTOMATIC_TEXT:
         fitting = round(DEFAULT_PX * text_scale_for_screen(QGuiApplication.primaryScreen().size()))

@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication
 from visualizer.features.explain.presenter import CellExplanation, FormattedFactor, FormattedTerm
 from visualizer.features.explain.widget import PANE_WIDTH_PX, ExplainPane
 from visualizer.session.cell_address import Cell
-from visualizer.widgets.fonts import apply_text_size, text_scale
+from visualizer.widgets.fonts import apply_interface_font, text_scale
 from visualizer.widgets.theme import LIGHT, create_style_sheet
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ READ = Cell("queries", (0, 0, 0))
 def percent(request: pytest.FixtureRequest) -> Iterator[int]:
     """A size of the text, in per cent of the usual."""
     before = QGuiApplication.font()
-    apply_text_size(request.param)
+    apply_interface_font(request.param)
     yield request.param
     QApplication.setFont(before)
 

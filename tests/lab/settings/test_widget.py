@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication, QComboBox, QStyle, QStyleOptionCombo
 
 from tests.support.lab_input import FAKE
 from visualizer.lab.window import LabWindow
-from visualizer.widgets.fonts import apply_text_size
+from visualizer.widgets.fonts import apply_interface_font
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,7 +52,7 @@ def cut(window: LabWindow) -> list[str]:
 def test_every_choice_is_shown_in_full(
     percent: int, qtbot: QtBot, close_lab: Callable[[LabWindow], None]
 ) -> None:
-    apply_text_size(percent)
+    apply_interface_font(percent)
     window = LabWindow(FAKE)
     window.resize(1280, 800)
     window.show()
@@ -60,12 +60,12 @@ def test_every_choice_is_shown_in_full(
     qtbot.waitExposed(window)
     assert window.width() == 1280
     assert cut(window) == []
-    assert not window.settings_pane.horizontalScrollBar().maximum()
+    qtbot.waitUntil(lambda: not window.settings_pane.horizontalScrollBar().maximum())
     line = window.training_bar.progress_label
     assert line.text() == line.accessibleName() != ""
 
 
 def test_boxes_widen_when_the_text_grows(lab_window: LabWindow, qtbot: QtBot) -> None:
-    apply_text_size(150)
+    apply_interface_font(150)
     qtbot.waitUntil(lambda: cut(lab_window) == [])
     assert not lab_window.settings_pane.horizontalScrollBar().maximum()
