@@ -177,7 +177,8 @@ def create_style_sheet() -> str:
             background: palette(base); color: palette(window-text); border: 1px solid palette(dark);
             border-radius: 3px; padding: 2px;
         }}
-        [role="sentence"] {{ font-size: {round(14 * text_scale())}px; border-radius: 6px; }}
+        [role="sentence"] {{ font-size: {round(14 * text_scale())}px; border-radius: 6px;
+            padding: 6px; }}
         QPlainTextEdit:focus {{ border: 1px solid palette(highlight); }}
         QCheckBox::indicator:unchecked {{ background: palette(base);
             border: 1px solid palette(dark); border-radius: 2px; }}

@@ -27,8 +27,11 @@ KEYS_TIP = "Press Enter to go to the heatmaps. Press Shift+Enter to begin a new 
 MAX_TEXT_LINES = 2
 MAX_MEASURED_LETTERS = 400
 CURSOR_PX = 6
-BOX_PADDING_PX = 3
-"""Width of the text box's frame and the space between the frame and the document, in pixels."""
+BOX_PADDING_PX = 7
+"""Width of the text box's frame and the space between the frame and the document, in pixels.
+
+The document has no margin of its own, in which a part of the next line would be visible.
+"""
 MAX_UNBROKEN_WORD_LENGTH = 4_000
 """Maximum length of words that are not broken, in characters; longer words wrap anywhere."""
 
@@ -70,6 +73,7 @@ class InputTextEdit(QPlainTextEdit):
         super().__init__()
         self.setUndoRedoEnabled(False)
         install_input_filters(self)
+        self.document().setDocumentMargin(0)
         self.document().documentLayout().documentSizeChanged.connect(self._fit_height)
         self._fit_height()
         self.setTabChangesFocus(True)
@@ -125,15 +129,13 @@ class InputTextEdit(QPlainTextEdit):
     def natural_width(self) -> int:
         """Return the width at which the beginning of the first line is not wrapped."""
         start = self.document().firstBlock().text()[:MAX_MEASURED_LETTERS]
-        sides = 2 * round(self.document().documentMargin()) + 2 * BOX_PADDING_PX
-        return self.fontMetrics().horizontalAdvance(start) + sides + CURSOR_PX
+        return self.fontMetrics().horizontalAdvance(start) + 2 * BOX_PADDING_PX + CURSOR_PX
 
     def _fit_height(self) -> None:
         """Make the box as high as its text, up to `MAX_TEXT_LINES` lines; longer texts scroll."""
         count = round(self.document().size().height())
         lines = min(MAX_TEXT_LINES, max(1, count))
-        margins = 2 * round(self.document().documentMargin()) + 2 * BOX_PADDING_PX
-        self.setFixedHeight(lines * self.fontMetrics().lineSpacing() + margins)
+        self.setFixedHeight(lines * self.fontMetrics().lineSpacing() + 2 * BOX_PADDING_PX)
         policy = Qt.ScrollBarPolicy
         self.setVerticalScrollBarPolicy(
             policy.ScrollBarAsNeeded if count > lines else policy.ScrollBarAlwaysOff
