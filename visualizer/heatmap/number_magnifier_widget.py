@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 CELLS = 5
 """Number of rows and columns of the magnifier."""
-CELL_WIDTH_PX, CELL_HEIGHT_PX = 44, 30
+CELL_WIDTH_PX, CELL_HEIGHT_PX = 40, 22
 MAX_ROW_LABEL_PX, LABEL_PX = 90, 11
-MARGIN_PX, GAP_PX, RADIUS_PX = 10, 14, 8
+MARGIN_PX, GAP_PX, RADIUS_PX = 8, 12, 8
 """Space around the cells, distance from the pointed cell, and radius of the corners."""
 
 
