@@ -126,7 +126,8 @@ def test_no_text_is_cut(case: Case) -> None:
     placement = case.placement()
     size = placement.layout.size
     canvas = QRectF(0, 0, size.width, placement.layout.bottom)
-    tokens = {label for panel in placement.panels.panels for label in panel.rows.labels}
+    labels = [*enumerate(placement.panels.panels[0].rows.labels, 1)]
+    tokens = {text for at, label in labels for text in (label, f"{at} {label}")}
     for text, glyphs, room in _texts(placement):
         assert canvas.contains(_inner(glyphs)), text
         assert room.contains(_inner(glyphs)), text

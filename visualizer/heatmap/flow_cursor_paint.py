@@ -29,6 +29,7 @@ from visualizer.heatmap.flow_labels_paint import (
     paint_token_label,
     row_label_slot,
 )
+from visualizer.heatmap.flow_placement import token_label_text
 from visualizer.widgets.fonts import text_scale
 
 if TYPE_CHECKING:
@@ -420,7 +421,7 @@ class FlowCursor:
         row = self.key if self.query is None else self.query
         if slot and row is not None and row in slot.heatmap.rows.visible_range:
             axis = slot.heatmap.rows
-            text = axis.labels[row]
+            text = token_label_text(axis.labels, row, slot.cell_height)
             yield create_row_label(
                 self._placement, slot, axis.cell_index_of(row), text, is_word=True
             )

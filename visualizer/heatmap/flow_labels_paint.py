@@ -1,4 +1,4 @@
-"""The token labels on the flow board: words, every n-th word or, in long texts, positions."""
+"""The token labels on the flow board: words, some with positions or, in long texts, positions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from visualizer.heatmap.flow_placement import (
     OPERATION_PX,
     SMALL_LABEL_PX,
     TINY_LABEL_PX,
+    has_room_for_all_tokens,
     shows_token_labels,
+    token_label_text,
 )
 from visualizer.heatmap.panel_margins_paint import ALIGN_CENTRE, ALIGN_LEFT, ALIGN_RIGHT
 from visualizer.session.token_selection import TokenRole
@@ -40,7 +42,8 @@ POSITION_STEPS = (1, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 2000
 MIN_UPRIGHT_PX = 30
 """Minimum height of upright words; if there is less room, positions are shown."""
 WIDE_ROW_PX, MIN_SMALL_LABEL_PX = 16, 12
-"""Minimum row heights for large and for small words; in lower rows, words are tiny."""
+"""Minimum row heights for large and for small words; in lower rows, words are tiny, or only some
+rows have one."""
 
 
 class TokenLabel(Struct, frozen=True):
@@ -151,8 +154,9 @@ def create_row_label(
 
 
 def _token_font_size(pitch: float) -> int:
-    """Return the text size of words for a distance between labels."""
-    return SMALL_LABEL_PX if pitch >= MIN_SMALL_LABEL_PX * text_scale() else TINY_LABEL_PX
+    """Return the text size of words for a distance between tokens."""
+    is_tiny = MIN_LABELLED_CELL_PX <= pitch / text_scale() < MIN_SMALL_LABEL_PX
+    return TINY_LABEL_PX if is_tiny else SMALL_LABEL_PX
 
 
 @lru_cache(maxsize=64)
@@ -183,15 +187,16 @@ def _axis_labels(
         Distance between two drawn cells.
     """
     seen = axis.visible_range
-    step = math.ceil(MIN_LABELLED_CELL_PX * text_scale() / pitch)
     if (
         is_words
         and shows_token_labels(len(axis.labels), pitch)
         and axis.block == 1
         and axis.is_token
     ):
-        for at in seen[::step]:
-            yield axis.cell_index_of(at), axis.labels[at], True
+        fits_all = has_room_for_all_tokens(len(axis.labels), pitch)
+        line = font_metrics(SMALL_LABEL_PX).height()
+        for at in seen if fits_all else labelled_positions(seen, pitch, line):
+            yield axis.cell_index_of(at), token_label_text(axis.labels, at, pitch), True
         return
     for at in labelled_positions(seen, pitch / axis.block, room):
         yield axis.cell_index_of(at), f"{at + 1:,}", False
@@ -217,7 +222,8 @@ def label_of_key(slot: PanelSlot, over: PanelSlot, key: int) -> TokenLabel:
     axis = slot.heatmap.columns
     upright = any(label.is_upright for label in key_labels(slot, over))
     cell = axis.cell_index_of(key)
-    return _create_key_label(slot, over, cell, axis.labels[key], is_word=True, is_upright=upright)
+    text = token_label_text(axis.labels, key, slot.cell_width)
+    return _create_key_label(slot, over, cell, text, is_word=True, is_upright=upright)
 
 
 def _are_labels_upright(slot: PanelSlot, labels: list[tuple[int, str, bool]]) -> bool:

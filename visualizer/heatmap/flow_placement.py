@@ -43,6 +43,9 @@ MAX_LABEL_SHARE = 0.2
 MIN_LABELLED_CELL_PX = 10
 """Minimum distance between words in the smallest font size."""
 MAX_LABELLED_TOKENS = 64
+MIN_KEY_MATRICES = 3
+"""Number of matrices as wide as the keys into which the board's width is divided, to estimate
+whether every key has room for a label before the widths are known."""
 """Maximum number of tokens that are labelled by words even if only some words fit."""
 MIN_ROOM_CELLS = 16
 PAGE_ASPECT_RATIO = 0.62
@@ -254,24 +257,40 @@ def _row_labels(flow: FlowBoardPanels) -> tuple[str, ...]:
 
 
 def shows_token_labels(count: int, pitch: float) -> bool:
-    """Return whether words, possibly only every n-th, label the tokens instead of positions.
+    """Return whether words label the tokens instead of positions alone.
 
     Parameters
     ----------
     pitch : float
         Distance between two tokens, or an upper limit if it is not known yet.
     """
-    return count <= MAX_LABELLED_TOKENS or pitch >= MIN_LABELLED_CELL_PX * text_scale()
+    return count <= MAX_LABELLED_TOKENS or has_room_for_all_tokens(count, pitch)
+
+
+def has_room_for_all_tokens(count: int, pitch: float) -> bool:
+    """Return whether every token has a label at a distance between two tokens."""
+    return count == 1 or pitch >= MIN_LABELLED_CELL_PX * text_scale()
+
+
+def token_label_text(labels: tuple[str, ...], at: int, pitch: float) -> str:
+    """Return the word of a token, after its position if only some tokens have room for a label."""
+    fits_all = has_room_for_all_tokens(len(labels), pitch)
+    return labels[at] if fits_all else f"{at + 1:,} {labels[at]}"
+
+
+def _token_label_texts(labels: tuple[str, ...], pitch: float) -> tuple[str, ...]:
+    return tuple(token_label_text(labels, at, pitch) for at in range(len(labels)))
 
 
 def _row_label_width(labels: tuple[str, ...], height: float) -> float:
     """Return the width of the row labels, for rows with a total height of at most `height`."""
-    scale = text_scale()
-    if not shows_token_labels(len(labels), height / max(1, len(labels))):
+    scale, pitch = text_scale(), height / max(1, len(labels))
+    if not shows_token_labels(len(labels), pitch):
         last = (f"{len(labels):,}",)
         position = _widest_text_width(last, OPERATION_PX, QFont.Weight.DemiBold, system_font())
         return max(INDEX_LABEL_PX * scale, position + 2)
-    return min(MAX_ROW_LABEL_PX * scale, _widest_label_width(labels) + 2)
+    texts = _token_label_texts(labels, pitch)
+    return min(MAX_ROW_LABEL_PX * scale, _widest_label_width(texts) + 2)
 
 
 def _key_label_height(flow: FlowBoardPanels, width: float) -> float:
@@ -306,7 +325,9 @@ def _key_token_labels(flow: FlowBoardPanels, width: float) -> tuple[str, ...]:
     """Return the words above the keys, or none if the keys are labelled by their positions."""
     labelled = (panel.columns.labels for panel in flow.panels if panel.columns.is_token)
     keys = next(labelled, ())
-    return keys if keys and shows_token_labels(len(keys), width / len(keys)) else ()
+    if not keys or not shows_token_labels(len(keys), width / len(keys)):
+        return ()
+    return _token_label_texts(keys, width / len(keys) / MIN_KEY_MATRICES)
 
 
 def _has_residual(flow: FlowBoardPanels) -> bool:

@@ -50,7 +50,9 @@ class NumberMagnifier(QWidget):
     def show_numbers_around(
         self, slot: PanelSlot, place: tuple[int, int], offset: QPointF, theme: Theme
     ) -> None:
-        """Show the cells around a cell, or nothing if its number is visible or stands for a block.
+        """Show the cells around a cell, unless its number is visible or there is none to show.
+
+        No number is shown for blocks of cells and for a group of masked cells.
 
         Parameters
         ----------
@@ -63,6 +65,8 @@ class NumberMagnifier(QWidget):
             return
         scale, heatmap = text_scale(), slot.heatmap
         part, margin = _heatmap_part_around(heatmap, place), round(MARGIN_PX * scale)
+        if part.forbidden is not None and part.forbidden.all():
+            return
         labels = [part.rows.labels[at] for at in part.rows.visible_range]
         metrics = font_metrics(LABEL_PX)
         widest = max(map(metrics.horizontalAdvance, labels))

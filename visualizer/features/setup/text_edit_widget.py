@@ -74,6 +74,7 @@ class InputTextEdit(QPlainTextEdit):
         self.setUndoRedoEnabled(False)
         install_input_filters(self)
         self.document().setDocumentMargin(0)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)  # all lines wrap
         self.document().documentLayout().documentSizeChanged.connect(self._fit_height)
         self._fit_height()
         self.setTabChangesFocus(True)
