@@ -17,7 +17,11 @@ AUTOMATIC_TEXT = 0
 DEFAULT_SCREEN_SIZE = (1920, 1080)
 MAX_AUTOMATIC_SCALE = 1.5
 BUNDLED_FAMILY = "Inter"
-"""The family of the shipped font files, so that text has the same width on all systems."""
+"""The family of the shipped font files, so that text has the same width on all systems.
+
+All its digits have the same width. This is not a feature of the text, because Qt would then write
+digits into PDF files as characters for private use, which cannot be searched or copied.
+"""
 BUNDLED_STYLES = ("Regular", "SemiBold", "Bold")
 DEFAULT_PX = 13
 """System font height in pixels at which the text scale is 1."""
@@ -93,7 +97,6 @@ def _make_font(size: int, weight: QFont.Weight, font: QFont) -> QFont:
     made = QFont(font)
     made.setPixelSize(max(1, round(size * text_scale())))
     made.setWeight(weight)
-    made.setFeature(QFont.Tag("tnum"), 1)
     return made
 
 

@@ -228,6 +228,19 @@ def test_a_page_too_large_for_a_pdf_is_rejected(monkeypatch: pytest.MonkeyPatch)
         draw_pdf(page(), b"")
 
 
+def test_text_in_a_pdf_can_be_searched() -> None:
+    made = page()
+    tables = re.findall(rb"beginbfrange(.*?)endbfrange", draw_pdf(made, b""), re.DOTALL)
+    mapped = {
+        chr(int(code, 16))
+        for table in tables
+        for row in re.findall(rb"\[(.*?)\]", table, re.DOTALL)
+        for code in re.findall(rb"<([0-9A-Fa-f]{4})>", row)
+    }
+    assert set(made.figure.caption) | set("0123456789.") <= mapped
+    assert {unicodedata.category(letter) for letter in mapped - {"\0"}}.isdisjoint({"Cc", "Co"})
+
+
 # ------------------------------------------------------------------------------------- both
 
 
