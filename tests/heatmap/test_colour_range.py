@@ -281,6 +281,15 @@ def test_exactly_the_cells_beyond_the_range_have_a_cut_corner(
         assert corners == [is_beyond] == [bool(found[0][row, column] | found[1][row, column])]
 
 
+def test_the_ends_of_a_signed_scale_say_that_they_stand_for_numbers_beyond_them() -> None:
+    for is_exceeded, ends in ((True, ("≤ −1.23", "≥ 1.23")), (False, ("−1.23", "1.23"))):
+        colour = ColourScale(
+            "blue", ColourCurve.LINEAR, ColourLimits.AUTO, -1.234, 1.234, is_exceeded
+        )
+        low, _, high = format_colour_bar_texts(a_heatmap([[0.5]], colour=colour))
+        assert (low, high) == ends
+
+
 def test_the_end_of_the_scale_has_a_plus_sign_only_if_a_number_exceeds_it() -> None:
     for end, is_exceeded, text in (
         (0.4, True, "0.4+"),

@@ -80,7 +80,7 @@ def _measure_column_header_width(
         # Even when zoomed in, reserve room for the pooling note of the whole panel: content under
         # the pointer must not move.
         notes = (*notes, describe_pooling(colour.is_signed, *blocks))
-    ends = _compact_texts(_scale_texts(*shown), colour.is_signed)
+    ends = _scale_texts(*shown, is_compact=True)
     scale = MIN_RAMP_PX * text_scale() + sum(_line_width(text) for text in ends if text)
     wide = _measure_text(title, font) * 1.3 + 8
     short = (note.removeprefix(POOLING_PREFIX) for note in notes)
@@ -106,11 +106,7 @@ def format_scale_end(heatmap: Heatmap) -> str:
 
 def format_compact_scale(heatmap: Heatmap) -> tuple[str, str]:
     """Format the texts before and after a column's ramp if there is little room."""
-    return _compact_texts(format_scale(heatmap), heatmap.colour.is_signed)
-
-
-def _compact_texts(texts: tuple[str, str], is_signed: bool) -> tuple[str, str]:
-    return ("", f"±{texts[1]}") if is_signed else texts
+    return _scale_texts(heatmap.colour, heatmap.unit, heatmap.title, heatmap.stage, is_compact=True)
 
 
 def format_scale(heatmap: Heatmap) -> tuple[str, str]:
@@ -122,11 +118,15 @@ def format_scale(heatmap: Heatmap) -> tuple[str, str]:
 
 
 @lru_cache(maxsize=256)
-def _scale_texts(colour: ColourScale, unit: str, title: str, stage: str) -> tuple[str, str]:
+def _scale_texts(
+    colour: ColourScale, unit: str, title: str, stage: str, is_compact: bool = False
+) -> tuple[str, str]:
     # Cached because every frame compares the size of every panel.
-    low, _, high = _format_colour_bar_texts(colour, unit)
+    low, high = _format_ends(colour)
     if colour.limits is ColourLimits.PANEL:
         low, high = ("−largest" if colour.is_signed else "0"), "largest"
+    if is_compact and colour.is_signed:
+        low, high = "", f"±{high.removeprefix('≥ ')}" + "+" * high.startswith("≥ ")
     words = [high]
     if unit not in {title.lower(), stage}:
         words.append(unit)
@@ -155,6 +155,7 @@ def _format_colour_bar_texts(colour: ColourScale, unit: str) -> tuple[str, str, 
 
 
 def _format_ends(colour: ColourScale) -> tuple[str, str]:
+    """Format the numbers at the ends; the end colours may also stand for numbers beyond them."""
     prefix = "row’s " if colour.limits is ColourLimits.ROW else ""
     if colour.curve is ColourCurve.RANK:
         return (f"−{prefix}largest" if colour.is_signed else "smallest"), f"{prefix}largest"
@@ -165,7 +166,8 @@ def _format_ends(colour: ColourScale) -> tuple[str, str]:
     else:
         high = format_number(colour.high, 2)
     if colour.is_signed:
-        return f"−{high.removesuffix('+')}", high
+        end = high.removesuffix("+")
+        return (f"−{end}", end) if end == high else (f"≤ −{end}", f"≥ {end}")
     if colour.curve is ColourCurve.LOG:
         lowest = format_number(max(colour.low, colour.high * LOG_SPAN))
         return (f"≤1/{1 / LOG_SPAN:,.0f}" if prefix else f"≤{lowest}"), high
