@@ -104,7 +104,7 @@ def test_other_stages_end_at_the_98th_percentile_of_all_heads(stage: str) -> Non
     assert colour.is_exceeded
     assert format_colour_bar_texts(panel(computed, stage, None if stage == "output" else 0))[
         2
-    ].endswith("+")
+    ].startswith("≥ ")
 
 
 def test_the_range_ends_at_the_largest_number_if_nearly_all_are_0() -> None:
