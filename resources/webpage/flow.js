@@ -37,7 +37,9 @@ function layOutFlow() {
   for (const one of [flowArea, flowImage, flowMarks]) Object.assign(one.style, size);
   flowImage.src = pictures[theme().name];
   panels.forEach((panel, at) => {
-    const [left, top, across, down] = areas[at].map((length) => length * scale);
+    // In print, Chromium reduces canvases whose sides are not whole pixels.
+    const round = isPrinting ? Math.round : (length) => length;
+    const [left, top, across, down] = areas[at].map((length) => round(length * scale));
     const [rows, columns] = panel.shape, {figure, cells} = panel.box;
     Object.assign(panel, {left, top, width: across / columns, height: down / rows});
     Object.assign(figure.style, {left: `${left}px`, top: `${top}px`});

@@ -193,3 +193,19 @@ def test_an_image_of_the_board_is_there_for_each_theme() -> None:
     made = page(flow_board(a_run()), DARK).decode("utf-8")
     for theme in (LIGHT, DARK, PRINT):
         assert made.count(f'id="flow-{theme.name}"') == 1
+
+
+@pytest.mark.slow
+@in_a_browser
+def test_printed_cells_are_whole_pixels(tmp_path: Path) -> None:
+    script = """
+    dispatchEvent(new Event("beforeprint"));
+    const areas = panels.map(({box}) => [box.figure.style.left, box.figure.style.top,
+      box.cells.style.width, box.cells.style.height].map(parseFloat));
+    dispatchEvent(new Event("afterprint"));
+    return areas.flat();
+    """
+    run = a_run("Your journey starts with one step", heads=2, d_in=3, d_out=4)
+    lengths, said = headless_browser.see(page(flow_board(run)), script, tmp_path)
+    assert lengths == [round(length) for length in lengths] != []
+    assert said == []
