@@ -179,11 +179,12 @@ def test_missing_values_have_a_theme_colour(name: str, theme: Theme) -> None:
 @pytest.mark.parametrize(
     "name", [each.id for each in colour_maps_of_kind(ColourMapKind.SEQUENTIAL)]
 )
-def test_a_masked_cell_differs_from_a_weight_of_0_and_from_an_empty_cell(
+def test_a_masked_cell_differs_from_a_weight_of_0_the_largest_one_and_an_empty_cell(
     name: str, eyes: str, theme: Theme
 ) -> None:
-    zero = f"#{int(colour_table(name, theme)[0]) & 0xFFFFFF:06X}"
-    mask, *others = oklab(rgb(theme.mask, zero, theme.paper), eyes)
+    ends = (colour_table(name, theme)[at] for at in (0, MAX_COLOUR_INDEX))
+    zero, largest = (f"#{int(end) & 0xFFFFFF:06X}" for end in ends)
+    mask, *others = oklab(rgb(theme.mask, zero, largest, theme.paper), eyes)
     assert min(np.linalg.norm(mask - other) for other in others) >= JUST_SEEN
 
 

@@ -23,13 +23,17 @@ MAX_COLOUR_INDEX = 252
 LOG_SPAN = 1e-4
 MAX_FLOAT32_SAFE = 1e38
 TABLE_SIZE = 256
+LIGHTEST_REVERSED = 225
+"""Entry at which a map that is reversed on a light background begins; lighter entries could not be
+told from masked cells."""
 
 
 @cache
 def _load_colour_maps() -> dict[tuple[str, bool], np.ndarray]:
     """Return the colours of all maps, keyed by map id and by whether the background is dark.
 
-    A themed map is close to the background colour at 0, so that large magnitudes stand out.
+    A themed map is close to the background colour at 0, so that large magnitudes stand out; so are
+    maps that are reversed on a light background.
     """
     loaded = json.loads(resource_path("colormaps.json").read_text(encoding="utf-8"))
     maps = {
@@ -45,6 +49,9 @@ def _load_colour_maps() -> dict[tuple[str, bool], np.ndarray]:
             maps[name, is_dark] = (
                 maps[variant, is_dark] if is_other else _interpolate_colours(variant)
             )
+    for name in loaded["reversed on light"]:
+        entries = np.linspace(LIGHTEST_REVERSED, 0, TABLE_SIZE).round().astype(int)
+        maps[name, False] = maps[name, False][entries]
     return {key: 0xFF000000 | colours for key, colours in maps.items()}
 
 
