@@ -66,7 +66,9 @@ RESIDUAL_TEXTS = (
     "residual stream",
 )
 WEIGHTS_LEGEND = ("Weights",)
-OTHERS_LEGEND = ("Other matrices, each with its own range", "Other matrices")
+OTHERS_LEGEND = (
+    "Other matrices, each with its own range", "Others, each its own range", "Other matrices"
+)  # fmt: skip
 """Names for the colour scale of the other matrices; the first name that fits is used."""
 
 
@@ -501,7 +503,7 @@ def paint_legend(painter: QPainter, placement: FlowPlacement, theme: Theme) -> N
     line, left, top = metrics.height(), box.left, box.top
     for panel, names, (low, high) in (
         (weights, WEIGHTS_LEGEND, _scale_ends(weights)),
-        (others, OTHERS_LEGEND, ("−max", "max")),
+        (others, OTHERS_LEGEND, ("negative", "positive")),
     ):
         room = box.left + box.width - left
         name = next((one for one in names if metrics.horizontalAdvance(one) <= room), "")
