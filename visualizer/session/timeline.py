@@ -50,6 +50,8 @@ TOUR_MS = 26_000.0
 """Duration of a tour at normal speed, in milliseconds; a run with many stages takes longer."""
 MIN_TOUR_STAGE_MS = 1500.0
 """Minimum duration of a stage in a tour, in milliseconds: long enough to read its caption."""
+MIN_EQUATION_MS = 2500.0
+"""Minimum duration of a stage in a tour, in ms, in which its equation can be read as well."""
 TOUR_SHARES: dict[str, float] = {
     Role.SCORES: 2.5,
     Role.WEIGHTS: 4.5,
@@ -241,6 +243,11 @@ class Timeline(Struct, frozen=True, dict=True):
         rest = max(0.0, TOUR_MS - len(self.sizes) * MIN_TOUR_STAGE_MS)
         share = TOUR_SHARES.get(self.sizes[number][0], 0.0) / (self._total_tour_share or 1.0)
         return MIN_TOUR_STAGE_MS + share * rest
+
+    def is_too_brief_for_equation(self, stage: str) -> bool:
+        """Return whether a tour shows a stage for too short a time to read its equation."""
+        number = [size[0] for size in self.sizes].index(stage)
+        return self.grain is StepSize.TOUR and self._stage_ms(number) < MIN_EQUATION_MS
 
     @cached_property
     def _total_tour_share(self) -> float:

@@ -54,11 +54,11 @@ def test_text_explanation_highlights_and_code_are_those_of_one_cell(
         cell = screen.resolved.described_step_cell
         bar, explained = screen.panel(PLAYBACK_PANEL), screen.panel(CELL_PANEL)
         assert cell
-        assert bar.equation
         assert explained
         assert cells.setdefault(cell.stage, cell) == cell  # the same during the whole stage
         assert cell.stage == place.stage
-        assert explained.equation == bar.equation
+        is_brief = screen.resolved.timeline.is_too_brief_for_equation(cell.stage)
+        assert bar.equation == (None if is_brief else explained.equation)
         assert f" {cell.place[-2] + 1}, " in explained.heading
         highlights = screen.panel(BOARD_CONTENTS).step_highlights
         assert highlights.leading == cell
@@ -71,6 +71,15 @@ def test_text_explanation_highlights_and_code_are_those_of_one_cell(
     if view.pinned or view.last_pinned:
         assert {cell.place[-2] for cell in cells.values()} == {CHOSEN.place[-2]}
         assert {cell.place[-1] for name, cell in cells.items() if name in SQUARE} == {2}
+
+
+def test_an_equation_is_shown_only_while_there_is_time_to_read_it() -> None:
+    shown = {
+        (place.stage, is_playing): play(place, SHOWN, is_playing=is_playing).panel(PLAYBACK_PANEL)
+        for place in (PlaybackPosition("queries", 2), PlaybackPosition("weights", 2))
+        for is_playing in (True, False)
+    }
+    assert [key for key, bar in shown.items() if not bar.equation] == [("queries", True)]
 
 
 def test_a_tour_is_about_the_head_of_the_pinned_cell() -> None:

@@ -109,11 +109,12 @@ def present_playback(
     if place is None or step is None:
         return replace(bar, caption=CLOSING * previous.playhead.is_playing)
     run, leading, head = resolved.run, resolved.leading, resolved.caption_head
-    bar = replace(bar, where=_describe_position(run, timeline, place))
+    is_brief = bar.playhead.is_playing and timeline.is_too_brief_for_equation(place.stage)
     return replace(
         bar,
+        where=_describe_position(run, timeline, place),
         caption=describe_step(run, leading, step, head),
-        equation=equation(run, leading, step, head),
+        equation=None if is_brief else equation(run, leading, step, head),
     )
 
 
