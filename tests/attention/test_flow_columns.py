@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import given
+from msgspec.structs import replace
 
 from tests.support.attention_strategies import Case, cases
 from visualizer.attention.flow_columns import (
@@ -20,7 +21,7 @@ from visualizer.attention.spec import (
     PositionKind,
     TransformerBlockKind,
 )
-from visualizer.attention.stages import stages
+from visualizer.attention.stages import Stage, stages
 
 
 def _columns(**fields: object) -> dict[str, FlowColumn]:
@@ -79,6 +80,23 @@ def test_a_block_has_the_stream_before_the_head_and_the_feed_forward_layer_after
         "feed_forward",
     }
     assert columns["result"].reads == ("attended", "feed_forward")
+
+
+def test_a_product_of_two_matrices_is_no_addition_to_the_stream() -> None:
+    spec = AttentionSpec(d_in=8, d_out=8, block=TransformerBlockKind.PRE_NORM)
+    found: list[Stage] = []
+    for stage in stages(spec):
+        if stage.name == "hidden":
+            found.append(replace(found[-1], name="gate"))
+            stage = replace(stage, reads=("gate", "up"))
+        found.append(stage)
+    columns = flow_columns(found)
+    assert next(one.reads for one in columns if "hidden" in one.states) == ("gate", "up")
+    additions = {one.states[-1]: one.reads for one in columns if one.is_residual_addition}
+    assert additions == {
+        "attended": ("residual", "output"),
+        "result": ("attended", "feed_forward"),
+    }
 
 
 def test_linear_attention_has_no_operand_above_its_context() -> None:

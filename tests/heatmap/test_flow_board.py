@@ -617,6 +617,29 @@ def test_bands_do_not_cover_numbers(flow_hand: Hand, cell: Cell) -> None:
     assert inside() == before
 
 
+def test_bands_do_not_change_the_colours_of_matrices_that_they_pass(flow_hand: Hand) -> None:
+    flow_hand.window.resize(800, 600)
+    flow_hand.leave()
+    flow_hand.settle()
+    columns = _panels(flow_hand).columns
+    at = next(at for at, one in enumerate(columns) if "values" in one.states)
+    slot = _placement(flow_hand).slots[at]
+    assert slot
+    area = slot.cells.toAlignedRect().adjusted(2, 2, -2, -2)
+
+    def inside() -> list[int]:
+        picture = rgb_of(flow_hand.board.viewport().grab().toImage())
+        found = picture[area.top() : area.bottom(), area.left() : area.right()]
+        return [int(pixel) for pixel in found.ravel()]
+
+    before = inside()
+    cell = Cell("masked", (0, 4, 2))  # whose band leads from Q past K and V
+    flow_hand.hover(cell)
+    flow_hand.until(lambda: flow_hand.board.cell_cursor.hovered == cell)
+    flow_hand.settle()
+    assert inside() == before != []
+
+
 def test_words_above_the_keys_are_whole_in_a_small_window(flow_hand: Hand) -> None:
     flow_hand.window.resize(800, 600)
     flow_hand.settle()

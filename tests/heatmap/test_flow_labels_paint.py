@@ -1,4 +1,4 @@
-"""Positions on the flow board are round numbers, and never touch."""
+"""Positions on the flow board are round numbers and never touch; words and numbers have room."""
 
 from __future__ import annotations
 
@@ -51,3 +51,12 @@ def test_there_is_room_for_words_if_rows_are_high_enough(
     assert len(words) == tokens
     for label in words:
         assert font_metrics(label.size).horizontalAdvance(label.text) <= label.area.width()
+
+
+def test_a_short_sentence_has_numbers_in_all_matrices(application: QApplication) -> None:
+    run = a_run("Your journey starts with one step", heads=2, d_in=3, d_out=2)
+    placement = place_flow_panels(board(run, flow=True), 959, 600, 1).flow
+    assert placement is not None
+    slots = [slot for slot in (*placement.slots, *placement.operands) if slot]
+    assert len(slots) > len(placement.panels.columns)
+    assert all(slot.numbers for slot in slots)

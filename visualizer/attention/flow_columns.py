@@ -66,6 +66,8 @@ class FlowColumn(Struct, frozen=True):
         The layer that the weights above the matrix belong to; empty if there are none.
     layer_stage : str
         The state that this layer computes.
+    is_residual_addition : bool
+        Whether the matrix is the sum of the stages that it reads; the first is the residual stream.
     """
 
     states: tuple[str, ...]
@@ -77,6 +79,7 @@ class FlowColumn(Struct, frozen=True):
     is_operand_transposed: bool = False
     layer: str = ""
     layer_stage: str = ""
+    is_residual_addition: bool = False
 
     @property
     def is_query_key(self) -> bool:
@@ -158,6 +161,7 @@ def _create_flow_column(group: list[Stage], hidden: frozenset[str], *, is_late: 
     part = FlowPart.AFTER_HEADS if is_late else FlowPart.BEFORE_HEADS
     operand, is_transposed, layer = _find_operand(group)
     computed = (stage.name for stage in group if stage.operation in LAYER_OPERATIONS)
+    is_addition = any(stage.operation is Operation.RESIDUAL_ADDITION for stage in group)
     return FlowColumn(
         names,
         FlowPart.HEADS if _has_heads(group[0]) else part,
@@ -168,6 +172,7 @@ def _create_flow_column(group: list[Stage], hidden: frozenset[str], *, is_late: 
         is_transposed,
         layer,
         next(computed, "") if layer else "",
+        is_addition and len(reads) > 1,
     )
 
 

@@ -29,6 +29,7 @@ from visualizer.heatmap.flow_labels_paint import (
     paint_token_label,
     row_label_slot,
 )
+from visualizer.heatmap.flow_paint import paint_residual_name, residual_line
 from visualizer.heatmap.flow_placement import token_label_text
 from visualizer.widgets.fonts import text_scale
 
@@ -144,12 +145,13 @@ class FlowCursor:
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
         bands = [*self._ribbons()]
         painter.save()
-        painter.setClipRegion(self._area_without_numbers(), Qt.ClipOperation.IntersectClip)
+        painter.setClipRegion(self._area_between_matrices(), Qt.ClipOperation.IntersectClip)
         for path, alpha in bands:
             painter.fillPath(path, with_alpha(theme.accent, alpha))
         for path in self._other_weight_ribbons():
             painter.fillPath(path, with_alpha(theme.quiet, OTHER_RIBBON_ALPHA))
         painter.restore()
+        self._paint_residual_path(painter, theme)
         painter.setPen(QPen(with_alpha(theme.accent, CROSSED_ALPHA), 1))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         for area in self._crossed_cells([path for path, _ in bands]):
@@ -163,28 +165,50 @@ class FlowCursor:
         self.paint_labels(painter, theme)
 
     @property
-    def _numbered_slots(self) -> list[PanelSlot]:
+    def _matrix_slots(self) -> list[PanelSlot]:
         slots = (*self._placement.slots, *self._placement.operands)
-        return [slot for slot in slots if slot and slot.numbers]
+        return [slot for slot in slots if slot]
 
-    def _area_without_numbers(self) -> QRegion:
-        """Return the canvas without panels that show numbers, so that bands do not cover them."""
+    def _area_between_matrices(self) -> QRegion:
+        """Return the canvas without the matrices, so that bands do not change their colours."""
         size = self._placement.layout.size
         area = QRegion(0, 0, math.ceil(size.width), math.ceil(size.height))
-        for slot in self._numbered_slots:
+        for slot in self._matrix_slots:
             area -= QRegion(slot.cells.toAlignedRect())
         return area
 
     def _crossed_cells(self, bands: list[QPainterPath]) -> Iterator[QRectF]:
-        """Yield the cells with numbers that a straight band crosses; they are outlined instead."""
+        """Yield the cells that a straight band crosses in the matrix where it ends."""
         thickness = BAND_PX * text_scale() + 1
         straight = (band.boundingRect() for band in bands)
         areas = [area for area in straight if min(area.width(), area.height()) <= thickness]
-        for slot in self._numbered_slots:
+        for slot in self._matrix_slots:
             for area in areas:
                 shared = area.intersected(slot.cells)
-                if shared.width() > 1 and shared.height() > 1:
+                is_end = slot.cells.adjusted(0, 0, 1, 1).contains(area.bottomRight())
+                if is_end and shared.width() > 1 and shared.height() > 1:
                     yield _expand_to_whole_cells(slot, shared)
+
+    def _paint_residual_path(self, painter: QPainter, theme: Theme) -> None:
+        """Paint the way of the residual stream to the sum that has the cell."""
+        assert self._at is not None
+        columns, line = self._placement.layout.columns, residual_line(self._placement)
+        source = self._residual_source_column()
+        if source is None or line is None:
+            return
+        start, end = (columns[at].cells for at in (source, self._at))
+        left, right = start.left + start.width / 2, end.left + end.width / 2
+        path = QPainterPath(QPointF(left, start.bottom))
+        for x, y in ((left, line.y1()), (right, line.y1()), (right, end.bottom)):
+            path.lineTo(x, y)
+        painter.strokePath(path, QPen(with_alpha(theme.accent, RIBBON_ALPHA), BAND_PX / 2))
+        paint_residual_name(painter, line, theme)
+
+    def _residual_source_column(self) -> int | None:
+        """Return the column of the residual stream that the cell's column adds to."""
+        assert self._at is not None
+        column = self._placement.panels.columns[self._at]
+        return self._column_of_stage(column.reads[0]) if column.is_residual_addition else None
 
     # ------------------------------------------------------------------ areas
 
@@ -343,7 +367,10 @@ class FlowCursor:
         if target is None:
             return
         is_concat = self._at == self._column_of_stage(Role.CONCAT)
+        residual = self._residual_source_column()
         for at in self._row_source_columns(self._at):
+            if at == residual:
+                continue  # the stream bypasses the matrices in between
             row = self._row_area(at, self._cell.place[-2])
             if is_concat:
                 row = self._concat_source_area()

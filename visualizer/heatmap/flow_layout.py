@@ -44,6 +44,8 @@ MIN_TAB_WIDTH_PX = 68
 """Minimum width of a tab that shows the name of its head, if there are few heads."""
 MIN_TAB_PITCH_PX = 30
 """Minimum distance between tabs; if all heads do not fit, the tabs are divided into pages."""
+MIN_TABS = 3
+"""Number of tabs for which there must be room beside the legend of a block."""
 ALL_HEADS_TAB_PX = 60
 TAB_GAP_PX = 6
 LOW_WINDOW_PX = 560
@@ -60,9 +62,10 @@ MIN_SCORES_GAP_PX = 28
 CONTEXT_GAP_FACTOR, CONTEXT_GAP_PX = 2.6, 14
 """Gap before a matrix to which ribbons lead: factor relative to other gaps, and added width."""
 GAP_SHARES = (1.0, 0.8, 0.65)
-NUMBER_WIDTHS = (46, 38)
-SOURCE_WIDTHS = (46, 38, 32)
-"""Widths of source cells with numbers; the last one has room for two decimals and a sign."""
+NUMBER_WIDTHS = (46, 38, 31, 25)
+"""Widths of cells with numbers in all matrices; the last one has room for −.25."""
+SOURCE_WIDTHS = (46, 38, 32, 25)
+"""Widths of source cells with numbers."""
 FOCUS_WIDTHS = (46, 38, 32, 23)
 MIN_NUMBERED_FOCUS_PX = 44
 MAX_FOCUS_PX = 84
@@ -640,10 +643,11 @@ class FlowLayoutBuilder:
             return TabPositions()
         scale, heads, size = self._scale, self._size.heads, self._size
         gap, last = TAB_GAP_PX * scale, 0.0 if size.is_page else ALL_HEADS_TAB_PX * scale
-        # The lines of the residual stream are to the right of the card.
-        end = card.right if size.has_residual else size.width - EDGE_PX * scale
-        room = end - card.left - last
+        room = self._right_end_below(card) - card.left - last
         least, turns = MIN_TAB_PITCH_PX * scale, 0
+        legend = (MIN_LEGEND_PX + EDGE_PX) * scale
+        if size.has_residual and room - legend >= MIN_TABS * least:
+            room -= legend  # which has no other place
         if heads * least > room and not size.is_page:
             turns = 2
             most = max(1, int(room / least) - turns)
@@ -662,6 +666,10 @@ class FlowLayoutBuilder:
             Box(end, card.bottom, last - gap, self.tab_height) if last else None,
         )
 
+    def _right_end_below(self, card: Box) -> float:
+        """Return the right end of tabs and legend; lines of the residual stream are beyond it."""
+        return card.right if self._size.has_residual else self._size.width - EDGE_PX * self._scale
+
     def _place_legend(self, bottom: float, card: Box | None, tabs: TabPositions) -> Box:
         """Return the area for the scales: to the left or right of the tabs, or below them."""
         scale = self._scale
@@ -674,7 +682,7 @@ class FlowLayoutBuilder:
         height = self.tab_height - CARD_PADDING_PX * scale
         before = card.left - left - CARD_PADDING_PX * scale
         start = tabs.boxes[-1].right + EDGE_PX * scale
-        after = self._size.width - EDGE_PX * scale - start
+        after = self._right_end_below(card) - start
         if (
             height < STACKED_LEGEND_PX * scale
             and after >= (2 * MIN_LEGEND_PX + LEGEND_GAP_PX) * scale

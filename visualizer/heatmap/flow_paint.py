@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from PySide6.QtCore import QLineF, QPointF, QRectF, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPainter, QPainterPath, QPen
 
-from visualizer.attention.flow_columns import FlowPart
 from visualizer.attention.roles import Role
 from visualizer.attention.stages import axis_noun
 from visualizer.heatmap import cell_paint, colour_mapping, panel_paint
@@ -503,7 +502,7 @@ def paint_legend(painter: QPainter, placement: FlowPlacement, theme: Theme) -> N
     line, left, top = metrics.height(), box.left, box.top
     for panel, names, (low, high) in (
         (weights, WEIGHTS_LEGEND, _scale_ends(weights)),
-        (others, OTHERS_LEGEND, ("negative", "positive")),
+        (others, OTHERS_LEGEND, ("−", "+")),
     ):
         room = box.left + box.width - left
         name = next((one for one in names if metrics.horizontalAdvance(one) <= room), "")
@@ -531,58 +530,68 @@ def _scale_ends(panel: Heatmap | None) -> tuple[str, str]:
     return low or "0", high
 
 
+def residual_line(placement: FlowPlacement) -> QLineF | None:
+    """Return the line of the residual stream, up to the last addition to it."""
+    y, panels = placement.layout.residual_line, placement.panels
+    sums = [at for at, column in enumerate(panels.columns) if column.is_residual_addition]
+    if y is None or not sums:
+        return None
+    stream = panels.columns[sums[0]].reads[0]
+    starts = (at for at, column in enumerate(panels.columns) if stream in column.states)
+    start = next(starts, None)
+    if start is None:
+        return None
+    columns = placement.layout.columns
+    return QLineF(_column_centre_x(columns[start]), y, _column_centre_x(columns[sums[-1]]), y)
+
+
 def _paint_residual_line(painter: QPainter, placement: FlowPlacement, theme: Theme) -> None:
     """Paint the residual stream and the additions to it below the columns."""
-    y = placement.layout.residual_line
-    if y is None:
+    line = residual_line(placement)
+    if line is None:
         return
-    scale, panels = text_scale(), placement.panels
-    sums = [at for at, column in enumerate(panels.columns)
-            if len(column.reads) == 2 and column.part is FlowPart.AFTER_HEADS]  # fmt: skip
-    starts = [at for at, column in enumerate(panels.columns)
-              if sums and panels.columns[sums[0]].reads[0] in column.states]  # fmt: skip
-    if not sums or not starts:
-        return
-    columns = placement.layout.columns
-    first, last = _column_centre_x(columns[starts[0]]), _column_centre_x(columns[sums[-1]])
+    scale, panels, columns = text_scale(), placement.panels, placement.layout.columns
+    y, last, bottom = line.y1(), line.x2(), columns[0].cells.bottom
+    sums = [at for at, column in enumerate(panels.columns) if column.is_residual_addition]
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, True)
     painter.setBrush(Qt.BrushStyle.NoBrush)
     painter.setPen(QPen(QColor(theme.border), LINE_PX))
-    bottom = columns[starts[0]].cells.bottom
-    painter.drawPolyline([QPointF(first, bottom + 4 * scale), QPointF(first, y), QPointF(last, y)])
+    painter.drawPolyline([QPointF(line.x1(), bottom + 4 * scale), line.p1(), line.p2()])
     for at in sums:
-        source = next(
-            other
-            for other, column in enumerate(panels.columns)
-            if panels.columns[at].reads[1] in column.states
-        )
-        if not columns[at].is_hidden:
-            branch = None if columns[source].is_hidden else _column_centre_x(columns[source])
-            _paint_residual_addition(
-                painter, y, bottom, _column_centre_x(columns[at]), branch, theme
-            )
+        if columns[at].is_hidden:
+            continue
+        added = {*panels.columns[at].reads[1:]}
+        sources = (columns[other] for other, column in enumerate(panels.columns)
+                   if not added.isdisjoint(column.states))  # fmt: skip
+        branches = [_column_centre_x(source) for source in sources if not source.is_hidden]
+        _paint_residual_addition(painter, y, bottom, _column_centre_x(columns[at]), branches, theme)
     if columns[sums[-1]].is_hidden:
         painter.setPen(QPen(QColor(theme.border), LINE_PX))
         painter.drawLine(QLineF(last, y, last, bottom + 4 * scale))
     painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-    metrics = font_metrics(OPERATION_PX)
-    room = abs(last - first) - 28 * scale
+    paint_residual_name(painter, line, theme)
+
+
+def paint_residual_name(painter: QPainter, line: QLineF, theme: Theme) -> None:
+    """Paint the name of the residual stream over its line, if there is room."""
+    metrics, scale = font_metrics(OPERATION_PX), text_scale()
+    room = line.length() - 28 * scale
     text = next((one for one in RESIDUAL_TEXTS if metrics.horizontalAdvance(one) <= room), "")
     if not text:
         return
     width = metrics.horizontalAdvance(text) + 12 * scale
-    place = QRectF(first + 14 * scale, y - 8 * scale, width, 16 * scale)
+    place = QRectF(line.x1() + 14 * scale, line.y1() - 8 * scale, width, 16 * scale)
     painter.fillRect(place, QColor(theme.paper))
     font = scaled_font(OPERATION_PX)
     _draw_text(painter, place.left() + 6 * scale, place, text, font, theme.quiet)
 
 
 def _paint_residual_addition(
-    painter: QPainter, y: float, bottom: float, middle: float, branch: float | None, theme: Theme
+    painter: QPainter, y: float, bottom: float, middle: float, branches: list[float], theme: Theme
 ) -> None:
-    """Paint the point where a column is added to the stream, and the line to this point."""
+    """Paint the point where columns are added to the stream, and the lines to this point."""
     scale = text_scale()
-    if branch is not None:
+    for branch in branches:
         painter.setPen(QPen(QColor(theme.border), 1.5))
         turn = y - 14 * scale
         painter.drawPolyline(

@@ -331,5 +331,4 @@ def _key_token_labels(flow: FlowBoardPanels, width: float) -> tuple[str, ...]:
 
 
 def _has_residual(flow: FlowBoardPanels) -> bool:
-    return any(len(column.reads) == 2 and not column.has_heads
-               and column.part is FlowPart.AFTER_HEADS for column in flow.columns)  # fmt: skip
+    return any(column.is_residual_addition for column in flow.columns)
