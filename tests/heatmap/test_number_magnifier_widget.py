@@ -10,6 +10,7 @@ from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QHelpEvent
 from PySide6.QtWidgets import QApplication
 
+from visualizer.heatmap.flow_cursor_paint import framed_areas
 from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
@@ -67,6 +68,26 @@ def test_the_magnifier_shows_the_values_around_the_cell_next_to_it(
     assert not magnifier.geometry().contains(long_hand.point(cell))
 
 
+def test_masked_cells_have_no_magnifier(long_hand: Hand) -> None:
+    assert _trace(long_hand).read("weights", (0, 3, 30)) == 0
+    _rest(long_hand, long_hand.point(Cell("weights", (0, 3, 30))))
+    assert not long_hand.board.magnifier.isVisible()
+
+
+@pytest.mark.parametrize("long_hand", ["flow"], indirect=True)
+@pytest.mark.parametrize("cell", [Cell("weights", (0, 20, 7)), Cell("context", (0, 9, 0))])
+def test_the_magnifier_covers_no_operand(long_hand: Hand, cell: Cell) -> None:
+    board = long_hand.board
+    long_hand.hover(cell)
+    long_hand.until(lambda: board.cell_cursor.hovered == cell)
+    _rest(long_hand, long_hand.point(cell))
+    assert board.magnifier.isVisible()
+    assert board.board_layout.flow
+    framed = framed_areas(board.board_layout.flow, cell, frozenset())
+    assert len(framed) >= 3
+    assert not any(area.toRect().intersects(board.magnifier.geometry()) for area in framed)
+
+
 def test_the_magnifier_disappears_with_the_cell(long_hand: Hand) -> None:
     magnifier = long_hand.board.magnifier
     _rest(long_hand, long_hand.point(Cell("weights", (0, 20, 7))))
@@ -79,7 +100,7 @@ def test_the_magnifier_disappears_with_the_cell(long_hand: Hand) -> None:
     long_hand.until(lambda: not magnifier.isVisible())
 
 
-def test_a_prediction_hides_the_lens(long_hand: Hand) -> None:
+def test_a_prediction_hides_the_magnifier(long_hand: Hand) -> None:
     point = long_hand.point(Cell("weights", (0, 20, 7)))
     _rest(long_hand, point)
     long_hand.press(Qt.Key.Key_P)
@@ -89,6 +110,6 @@ def test_a_prediction_hides_the_lens(long_hand: Hand) -> None:
     assert not long_hand.board.magnifier.isVisible()
 
 
-def test_visible_numbers_need_no_lens(hand: Hand) -> None:
+def test_visible_numbers_need_no_magnifier(hand: Hand) -> None:
     _rest(hand, hand.point(Cell("weights", (0, 3, 1))))
     assert not hand.board.magnifier.isVisible()

@@ -157,7 +157,7 @@ class FlowCursor:
         for area in self._crossed_cells([path for path, _ in bands]):
             painter.drawRect(area)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
-        for area in self._frames():
+        for area in self.frames():
             paint_frame(painter, area, FRAME_PX, theme)
         own = self._cell_area()
         if own is not None:
@@ -262,7 +262,10 @@ class FlowCursor:
 
     # ------------------------------------------------------------------ frames and ribbons
 
-    def _frames(self) -> Iterator[QRectF]:
+    def frames(self) -> Iterator[QRectF]:
+        """Yield the areas of the cell's operands and of the cells that use it."""
+        if self._at is None:
+            return
         areas = self._query_key_frames() if self._is_query_key_cell else self._vector_frames()
         yield from (area for area in areas if area is not None)
 
@@ -522,6 +525,15 @@ def paint_flow_cursor(
     """Paint the chain of the hovered or pinned cell."""
     if cell is not None and not cell.fold:
         FlowCursor(placement, cell, hidden_stages).paint(painter, theme)
+
+
+def framed_areas(
+    placement: FlowPlacement, cell: Cell | None, hidden_stages: frozenset[str]
+) -> tuple[QRectF, ...]:
+    """Return the areas that `paint_flow_cursor` frames."""
+    if cell is None or cell.fold:
+        return ()
+    return tuple(FlowCursor(placement, cell, hidden_stages).frames())
 
 
 def paint_layer_weight_cell(

@@ -18,6 +18,8 @@ from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     from PySide6.QtGui import QPaintEvent
 
@@ -48,11 +50,16 @@ class NumberMagnifier(QWidget):
         self.hide()
 
     def show_numbers_around(
-        self, slot: PanelSlot, place: tuple[int, int], offset: QPointF, theme: Theme
+        self,
+        slot: PanelSlot,
+        place: tuple[int, int],
+        offset: QPointF,
+        framed: Sequence[QRectF],
+        theme: Theme,
     ) -> None:
         """Show the cells around a cell, unless its number is visible or there is none to show.
 
-        No number is shown for blocks of cells and for a group of masked cells.
+        No number is shown for blocks of cells and for masked cells.
 
         Parameters
         ----------
@@ -60,12 +67,14 @@ class NumberMagnifier(QWidget):
             Row and column of the cell in its panel.
         offset : QPointF
             Distance by which the panels are scrolled.
+        framed : sequence of QRectF
+            Areas of the board that should remain visible, such as those of the cell's operands.
         """
         if slot.numbers or slot.heatmap.is_pooled:
             return
         scale, heatmap = text_scale(), slot.heatmap
         part, margin = _heatmap_part_around(heatmap, place), round(MARGIN_PX * scale)
-        if part.forbidden is not None and part.forbidden.all():
+        if _is_masked(heatmap, place):
             return
         labels = [part.rows.labels[at] for at in part.rows.visible_range]
         metrics = font_metrics(LABEL_PX)
@@ -82,7 +91,8 @@ class NumberMagnifier(QWidget):
         self._whole, self._place, self._theme = heatmap, place, theme
         self._origin = slot.cell_area(*place).translated(-offset)
         self.resize(left + cells.width() + margin, top + cells.height() + margin)
-        self.move(self._choose_position())
+        kept = [area.translated(-offset) for area in (slot.cell_area(*place), *framed)]
+        self.move(self._choose_position(kept))
         self.show()
         self.update()
 
@@ -91,18 +101,27 @@ class NumberMagnifier(QWidget):
         if self.isVisible() and not self._origin.contains(point):
             self.hide()
 
-    def _choose_position(self) -> QPoint:
-        """Return the position below the cell, or above it if there is no room.
+    def _choose_position(self, kept: Sequence[QRectF]) -> QPoint:
+        """Return the position around the cell at which the least of the kept areas is covered.
 
-        The row of the cell remains visible, because frames and ribbons mark its operands there.
+        The first choice is below the cell: the row of the cell remains visible, because frames and
+        ribbons mark its operands there.
         """
-        canvas, gap = self._canvas.rect(), round(GAP_PX * text_scale())
-        left = round(self._origin.center().x()) - self.width() // 2
-        top = round(self._origin.bottom()) + gap
-        if top + self.height() > canvas.height():
-            top = round(self._origin.top()) - gap - self.height()
+        canvas, gap, cell = self._canvas.rect(), round(GAP_PX * text_scale()), self._origin
         right, bottom = canvas.width() - self.width(), canvas.height() - self.height()
-        return QPoint(max(0, min(left, right)), max(0, min(top, bottom)))
+        left = round(cell.center().x()) - self.width() // 2
+        tops = (round(cell.bottom()) + gap, round(cell.top()) - gap - self.height())
+        lefts = (left, round(cell.right()) + gap, round(cell.left()) - gap - self.width())
+        places = [
+            QPoint(max(0, min(x, right)), max(0, min(y, bottom))) for x in lefts for y in tops
+        ]
+
+        def covered(place: QPoint) -> float:
+            card = QRectF(place, self.size())
+            shared = (card.intersected(area) for area in kept)
+            return sum(area.width() * area.height() for area in shared)
+
+        return min(places, key=covered)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         slot, theme = self.slot, self._theme
@@ -143,6 +162,13 @@ class NumberMagnifier(QWidget):
                     area = QRectF(cell.left(), cell.top() - line - 3, cell.width(), line)
                     text = elide_label(axis.labels[at], area.width(), LABEL_PX)
                     painter.drawText(area, ALIGN_CENTRE, text)
+
+
+def _is_masked(heatmap: Heatmap, place: tuple[int, int]) -> bool:
+    if heatmap.forbidden is None:
+        return False
+    row, column = heatmap.rows.cell_index_of(place[0]), heatmap.columns.cell_index_of(place[1])
+    return bool(heatmap.forbidden[row, column])
 
 
 def _axis_part_around(axis: HeatmapAxis, at: int) -> HeatmapAxis:

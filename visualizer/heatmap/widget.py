@@ -46,6 +46,7 @@ from visualizer.heatmap.cell_cursor_paint import is_cell_visible, paint_cursor
 from visualizer.heatmap.cell_lookup import belongs_to_panel, cell_at
 from visualizer.heatmap.cell_scroll_widget import CellScrollArea
 from visualizer.heatmap.flow_cursor_paint import (
+    framed_areas,
     paint_flow_cursor,
     paint_layer_weight_cell,
     paint_step_labels,
@@ -870,16 +871,14 @@ class BoardView(BoardCanvas):
 
     def _show_magnifier(self, point: QPointF) -> None:
         """Show the numbers around a point at which the pointer rests, unless they are hidden."""
-        flow, at = self.board_layout.flow, point + self.scroll_offset()
+        flow, offset = self.board_layout.flow, self.scroll_offset()
+        at, cell, hidden = point + offset, self.cell_cursor.hovered, self._hidden_stages
+        framed = framed_areas(flow, cell, hidden) if flow else ()
         slots = (self.slot_at(point), *(flow.operands if flow else ()))
         for slot in slots:
-            place = (
-                slot.row_column_at(at)
-                if slot and slot.heatmap.stage not in self._hidden_stages
-                else None
-            )
+            place = slot.row_column_at(at) if slot and slot.heatmap.stage not in hidden else None
             if slot and place:
-                self.magnifier.show_numbers_around(slot, place, self.scroll_offset(), self._theme)
+                self.magnifier.show_numbers_around(slot, place, offset, framed, self._theme)
 
     def slot_at(self, point: QPointF) -> PanelSlot | None:
         """Return the panel whose cells contain a point of the viewport."""
