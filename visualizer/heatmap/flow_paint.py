@@ -307,12 +307,12 @@ def _paint_operation(painter: QPainter, placement: FlowPlacement, at: int, theme
 def _shorten_operation(operation: str, room: float, metrics: QFontMetricsF) -> str:
     """Return an operation, shortened by whole words if necessary.
 
-    If a product does not fit, its bias is omitted first, and then the matrix on the left.
+    If a product does not fit, the matrix on the left is omitted first, and its bias last.
     """
-    texts, (left, sign, layer) = [operation], operation.partition(OPERATION_SIGN)
+    texts, (_, sign, layer) = [operation], operation.partition(OPERATION_SIGN)
     if sign:
-        plain = layer.removesuffix(BIAS_TEXT)
-        texts += [f"{left}{sign}{plain}", f"{sign.lstrip()}{layer}", f"{sign.lstrip()}{plain}"]
+        plain = f"{sign.lstrip()}{layer.removesuffix(BIAS_TEXT)}"
+        texts += [f"{sign.lstrip()}{layer}", *[f"{plain} + b"] * layer.endswith(BIAS_TEXT), plain]
     else:
         texts += [*SHORTER_TEXTS.get(operation, ()), operation.partition(" where ")[0]]
     return next((text for text in texts if metrics.horizontalAdvance(text) <= room), "")
