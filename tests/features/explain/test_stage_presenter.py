@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
+from tests.support.screens import resolved
+from tests.support.small_runs import replayed
 from visualizer.features.explain.stage_presenter import (
     EMPTY_STAGE,
     STAGE_PANEL,
     StageExplanation,
+    present_stage_explanation,
 )
 from visualizer.features.explain.widget import PANE_WIDTH_PX, ExplainPane
 from visualizer.session.cell_address import Cell
+from visualizer.session.view import View
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
@@ -59,6 +63,11 @@ def test_a_prediction_is_not_revealed_by_the_stage(hand: Hand) -> None:
 
 def test_the_grid_explains_no_stage(hand: Hand) -> None:
     assert _panel(hand) == EMPTY_STAGE
+
+
+def test_the_heading_names_the_layer_of_a_model() -> None:
+    shown = resolved(replayed(), View(flow=True, layer=1))
+    assert "layer 2" in present_stage_explanation(shown, EMPTY_STAGE).heading
 
 
 def test_a_sentence_that_appears_below_another_needs_no_scroll_bar(qtbot: QtBot) -> None:

@@ -25,7 +25,7 @@ class StageExplanation(Struct, frozen=True):
     Parameters
     ----------
     heading : str
-        The title of the stage; empty if no stage is explained.
+        The title of the stage and the layer of a model; empty if no stage is explained.
     sentence : str
         The computation in one sentence with the tokens in bold (HTML).
     """
@@ -59,7 +59,10 @@ def present_stage_explanation(
         return previous
     rows, columns = run.trace.shape(name)[-2:]
     sentence = describe_step(run, leading, Step(name, range(rows), range(columns)), flow.head)
-    return StageExplanation(run.trace.stage_in_layer(name, leading).title, sentence, made_of)
+    title = run.trace.stage_in_layer(name, leading).title
+    has_layers = run.trace.axis_size("layer") > 1
+    heading = f"{title} · layer {resolved.layer_number + 1}" if has_layers else title
+    return StageExplanation(heading, sentence, made_of)
 
 
 PANEL = PanelSpec(
