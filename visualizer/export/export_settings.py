@@ -26,6 +26,7 @@ from visualizer.export.figure_settings import (
     FigureExtent,
     FigureSettings,
     FigureTheme,
+    is_taller_than_page,
 )
 from visualizer.export.formats import FORMATS, ExportFormat, FormatKind, format_of_file
 from visualizer.session.timeline import PLAYBACK_SPEEDS
@@ -177,7 +178,8 @@ def describe_figure_size(width: float, height: float, dpi: float | None) -> str:
         Pixels per inch in the file; None for vector graphics.
     """
     mm = MM_PER_INCH / PIXELS_PER_INCH
-    size = f"{width * mm:,.0f} × {height * mm:,.0f} mm"
+    tall = ", taller than a page" if is_taller_than_page(width, height) else ""
+    size = f"{width * mm:,.0f} × {height * mm:,.0f} mm{tall}"
     if dpi is None:
         return size
     ratio = dpi / PIXELS_PER_INCH

@@ -55,6 +55,8 @@ PIXELS_PER_INCH = 96
 DEFAULT_POINTS = 9.0
 """Text size of the window in points (12 pixels)."""
 MIN_SIDE_MM, MAX_SIDE_MM = 10.0, 5_000.0
+PAGE_WIDTH_MM, MAX_PAGE_HEIGHT_MM = 210.0, 230.0
+"""Width of a page, and height up to which a figure has room on it together with its legend."""
 MIN_DPI, MAX_DPI = 36, 2_400
 MIN_POINTS, MAX_POINTS = 3.0, 144.0
 
@@ -226,3 +228,15 @@ def _choose_stage(resolved: ResolvedView) -> str:
         return resolved.pinned.stage
     stages = resolved.shown_stages
     return ([stage.name for stage in stages if stage.is_weights] or [stages[-1].name])[-1]
+
+
+def is_taller_than_page(width: float, height: float) -> bool:
+    """Return whether a figure fits the width of a page, but not its height.
+
+    Parameters
+    ----------
+    width, height : float
+        The size in pixels of 1/96 inch.
+    """
+    mm = MM_PER_INCH / PIXELS_PER_INCH
+    return width * mm <= PAGE_WIDTH_MM and height * mm > MAX_PAGE_HEIGHT_MM

@@ -149,3 +149,14 @@ def test_a_notebook_warns_and_still_shows_the_figure(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert smaller._repr_png_()[0].startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(("heads", "is_tall"), [(1, False), (6, True)])
+def test_a_figure_taller_than_a_page_is_written_with_a_notice(
+    heads: int, is_tall: bool, tmp_path: Path
+) -> None:
+    snapshot = shot(heads=heads, d_out=6, stages=("scores", "weights"))
+    said: list[str] = []
+    export_file(tmp_path / "a.pdf", snapshot, FigureSettings(width_mm=174), notice=said.append)
+    assert [sentence for sentence in said if "page" in sentence] == said
+    assert bool(said) == is_tall
