@@ -132,7 +132,8 @@ def test_no_text_is_cut(case: Case) -> None:
         assert canvas.contains(_inner(glyphs)), text
         assert room.contains(_inner(glyphs)), text
         # Only a long token is shortened, as the token strip shows it whole.
-        is_long = any(token.startswith(text[:-1]) for token in tokens)
+        start = text[:-1].rstrip("\u200d")  # with which Qt joins Arabic letters before the ellipsis
+        is_long = any(token.startswith(start) for token in tokens)
         assert not text.endswith("…") or is_long, text
 
 

@@ -37,7 +37,7 @@ from visualizer.heatmap.flow_placement import (
 from visualizer.heatmap.flow_presenter import BIAS_TEXT, OPERATION_SIGN, SHORTER_TEXTS
 from visualizer.heatmap.flow_timeline_paint import LINE_PX, heading_line
 from visualizer.heatmap.highlight_paint import uncomputed_areas
-from visualizer.heatmap.panel_margins import format_compact_scale
+from visualizer.heatmap.panel_margins import format_compact_scale, format_scale
 from visualizer.heatmap.panel_margins_paint import ALIGN_CENTRE, ALIGN_LEFT, ALIGN_RIGHT
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.theme import head_colour
@@ -56,9 +56,12 @@ RAMP_PX = 72
 HEAD_DOT_PX, DOTTED_NAME_PX, TAB_FOOT_PX = 8, 13, 8
 HEAD_EDGE_PX = 3
 TURNS = ("‹", "›")
-SUBSCRIPT_PX = 9
-SUBSCRIPT = re.compile(r"(?<=\bW)_(\w+)")
-"""Subscripts of the weight matrices; other layers have the names from their model."""
+SMALL_LETTER_PX = 9
+SMALL_LETTERS = re.compile(r"(ᵀ|(?<=\bW)_\w+)")
+"""Subscripts of the weight matrices, and the sign of a transposed matrix.
+
+Other layers have the names from their model.
+"""
 ALL_HEADS = "All heads"
 RESIDUAL_TEXTS = (
     "residual stream: each token carries a vector, to which each sublayer adds",
@@ -278,7 +281,7 @@ def _paint_operation(painter: QPainter, placement: FlowPlacement, at: int, theme
     scale_text = f"{low} to {high}" if low else high
     metrics, right = font_metrics(OPERATION_PX), area.right()
     if at == placement.panels.focus:
-        texts = (low, high) if low else (f"−{high.removeprefix('±')}", high.removeprefix("±"))
+        texts = (low, high) if low else format_scale(panel)
         widths = [metrics.horizontalAdvance(text) + 6 for text in texts]
         room, length = area.width() - sum(widths) - 16 * scale, metrics.horizontalAdvance(operation)
         ramps = [RAMP_PX * scale, RAMP_PX * scale / 2]
@@ -339,12 +342,17 @@ def _paint_operand_name(painter: QPainter, placement: FlowPlacement, at: int, th
 def _symbol_parts(
     text: str, size: int, weight: QFont.Weight = QFont.Weight.Normal
 ) -> list[tuple[str, QFont, float]]:
-    """Split text into parts with their fonts and offsets: letters after "W_" are subscripts."""
-    font, small = scaled_font(size, weight), scaled_font(SUBSCRIPT_PX, weight)
-    parts = enumerate(SUBSCRIPT.split(text))
-    return [
-        (part, small if at % 2 else font, at % 2 * 3 * text_scale()) for at, part in parts if part
-    ]
+    """Split text into parts with their fonts and offsets, for small letters below or above."""
+    font, small = scaled_font(size, weight), scaled_font(SMALL_LETTER_PX, weight)
+    parts = []
+    for at, part in enumerate(SMALL_LETTERS.split(text)):
+        if at % 2:
+            is_raised = part == "ᵀ"  # few fonts have this letter
+            letters, offset = ("T", -4.0) if is_raised else (part[1:], 3.0)
+            parts.append((letters, small, offset * text_scale()))
+        elif part:
+            parts.append((part, font, 0.0))
+    return parts
 
 
 def _draw_symbols(
