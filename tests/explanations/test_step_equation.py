@@ -25,6 +25,7 @@ from visualizer.attention.spec import (
     ScaleKind,
     TransformerBlockKind,
 )
+from visualizer.attention.stages import Operation
 from visualizer.explanations.cell_terms import (
     MAX_SHOWN_TERMS,
     EquationPart,
@@ -36,6 +37,7 @@ from visualizer.session.timeline import caption_cell
 
 if TYPE_CHECKING:
     from tests.explanations.test_step_sentences import Said
+    from visualizer.attention.trace import Trace
     from visualizer.explanations.cell_terms import Explanation, Factor
 
 
@@ -70,13 +72,22 @@ def test_every_line_adds_up(case: Case) -> None:
             if "more" in told or "NaN" in told or not np.isfinite(made.value):
                 continue
             if abs(made.value) < 100 and "÷ (" not in told:
-                magnified = max([1.0, *map(share, factors_of(made))])
+                magnified = max([1.0, *map(share, computed_factors(run.trace, made))])
                 near = pytest.approx(made.value, rel=2e-2, abs=5e-3 * magnified)
                 assert evaluate_text(told) == near
 
 
 def factors_of(explanation: Explanation) -> list[Factor]:
     return [factor for group in explanation.groups for factor in group.factors]
+
+
+def computed_factors(trace: Trace, explanation: Explanation) -> list[Factor]:
+    """Return the factors of a cell and, for a masked score, those of the score."""
+    found = factors_of(explanation)
+    if explanation.stage.operation in (Operation.MASK_BEFORE_SOFTMAX, Operation.SCALE_SCORES):
+        score = explain(trace, explanation.stage.reads[0], explanation.cell)
+        found += computed_factors(trace, score)
+    return found
 
 
 def share(factor: Factor) -> float:
@@ -92,8 +103,7 @@ def test_what_is_lit_was_read_and_is_one_of_the_cells(case: Case) -> None:
         shown, made = line(said), explained(said)
         read = {
             format_number(float(value))
-            for group in made.groups
-            for factor in group.factors
+            for factor in computed_factors(run.trace, made)
             if factor.name in run.trace and factor.name != said.step.stage
             for value in factor.read
         }
@@ -145,7 +155,12 @@ BARE = {"projection": Projection.NONE, "heads": 1}
             "score = −0.3021 × (−0.4519) + (−0.0289) × 0.2216 = 0.1301",
         ),
         ("scaled", 0, {}, "scaled score = 0.1734 ÷ 1 = 0.1734"),
-        ("masked", 0, {}, "masked score = 0.1734, unchanged because it is allowed"),
+        (
+            "masked",
+            0,
+            {},
+            "masked score = −0.3021 × (−0.5740) ÷ √1 = 0.1734, because the pair is allowed",
+        ),
         ("masked", 3, {}, "masked score = −∞ in place of 0.1447, because it is masked"),
         ("weights", 0, {}, "weight = exp(0.1734) ÷ (exp(0.1734) + exp(0.2631)) = 0.4776"),
         ("context", 0, {}, "context = 0.4776 × (−0.4519) + 0.5224 × (−0.7142) = −0.5889"),
@@ -159,6 +174,50 @@ BARE = {"projection": Projection.NONE, "heads": 1}
 )  # fmt: skip
 def test_a_cell_is_one_line(stage: str, column: int, fields: dict[str, Any], plain: str) -> None:
     assert equation(a_run(**fields), (), cell(stage, 1, column), 0).plain_text == plain
+
+
+@pytest.mark.parametrize(
+    ("fields", "divisor"),
+    [
+        ({"d_out": 4}, " ÷ √2"),
+        ({"d_out": 4, "scale": ScaleKind.D_MODEL}, " ÷ √3"),
+        ({"d_out": 4, "temperature": 0.5}, " ÷ 0.7071"),
+        ({"d_out": 4, "scale": ScaleKind.NONE, "temperature": 0.5}, " ÷ 0.5"),
+        ({"d_out": 4, "scale": ScaleKind.NONE}, ""),
+        ({"d_in": 12, "d_out": 24}, " ÷ √12"),
+        ({"d_out": 8, "heads": 4, "key_value_heads": 2}, " ÷ √2"),
+        ({"d_out": 4, "position": PositionKind.ROTARY}, " ÷ √2"),
+    ],
+)
+def test_an_allowed_masked_score_is_its_dot_product_and_scaling(
+    fields: dict[str, Any], divisor: str
+) -> None:
+    run = a_run(**fields)
+    head = run.trace.spec.heads - 1
+    score, masked = (explain(run.trace, name, (head, 2, 1)) for name in ("scores", "masked"))
+    shown = cell_equation(run.trace, masked)
+    dot_product = "".join(part.text for part in cell_equation(run.trace, score).parts)
+    told = "".join(part.text for part in shown.parts)
+    assert told == (f"({dot_product})" if divisor else dot_product) + divisor
+    assert shown.result == format_number(masked.value)
+    assert shown.plain_text.endswith(shown.remark)
+    assert shown.remark
+    assert [len(parts) for parts in shown.versions] == sorted(
+        (len(parts) for parts in shown.versions), reverse=True
+    )
+    if "more" not in told:
+        assert evaluate_text(told) == pytest.approx(masked.value, abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"position": PositionKind.ALIBI}, {"route": MaskPlacement.AFTER_RENORMALISED}]
+)
+def test_a_cell_with_other_steps_before_the_mask_is_copied(fields: dict[str, Any]) -> None:
+    run = a_run(**fields)
+    stage = "masked" if "masked" in run.trace else "zeroed"
+    shown = cell_equation(run.trace, explain(run.trace, stage, (0, 2, 1)))
+    assert not shown.result
+    assert not shown.remark
 
 
 def test_what_is_dropped_and_what_is_kept() -> None:

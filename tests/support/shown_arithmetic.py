@@ -33,10 +33,12 @@ def evaluate_text(shown: str) -> float:
         shown = shown.replace(f"{name}(", f"{name.replace(' ', '_')}(")
     code = shown.replace("−", "-").replace("×", "*").replace("÷", "/").replace(",", "")
     code = code.replace("^", "**").replace("∞", "inf").replace("NaN", "nan")
+    code = re.sub(r"√(\d+)", r"sqrt(\1)", code)
     names: dict[str, Any] = {
         "exp": np.exp,
         "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
         "sin": math.sin,
+        "sqrt": math.sqrt,
         "cos": math.cos,
         "inf": np.float64(math.inf),
         "nan": np.float64(math.nan),

@@ -13,6 +13,11 @@ from visualizer.attention.spec import MaskKind, ScaleKind
 from visualizer.attention.stages import Operation
 from visualizer.explanations.cell_terms import (
     DIVISOR_FORM,
+    EquationPart,
+    EquationRightHandSide,
+    EquationWriter,
+    ExplainedCell,
+    Explanation,
     Factor,
     TermCombination,
     combine_as_choice,
@@ -27,6 +32,7 @@ from visualizer.explanations.phrases import (
     allowed_keys_phrases,
     change_phrase,
     divisor_phrase,
+    divisor_root,
     each_head_phrase,
     masked_cells_phrase,
     matrix_product_shapes,
@@ -43,11 +49,6 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.stages import Stage
     from visualizer.explanations.cell_context import CellContext
-    from visualizer.explanations.cell_terms import (
-        EquationRightHandSide,
-        EquationWriter,
-        ExplainedCell,
-    )
     from visualizer.explanations.code_dialects import StageCodeContext
     from visualizer.explanations.step_context import StepContext
 
@@ -336,6 +337,29 @@ class AddScoreBiasExplainer(_ElementwiseScoreExplainer):
         return " + ".join(context.input_variables)
 
 
+def _write_allowed_score(writer: EquationWriter) -> EquationRightHandSide | None:
+    """Write an allowed score as its dot product and scaling; None if there are other steps."""
+    trace, cell = writer.trace, writer.explanation.cell
+    leading = cell[: len(trace.axes)]
+    scaled = trace.stage_in_layer(writer.explanation.stage.reads[0], leading)
+    is_scaled = scaled.operation is Operation.SCALE_SCORES
+    scores = trace.stage_in_layer(scaled.reads[0], leading) if is_scaled else scaled
+    if scores.operation is not Operation.DOT_PRODUCT:
+        return None
+    terms = DotProductExplainer().build_terms(ExplainedCell(trace, scores, cell))
+    value = float(terms.groups[0].products.sum())
+    products = EquationWriter(
+        trace, Explanation(scores, cell, terms.rule, terms.groups, value), writer.most
+    )
+    parts = products.write_sum(omit_zeros=False)
+    if is_scaled:
+        if len(products.factors) > 1:
+            parts = [EquationPart("("), *parts, EquationPart(")")]
+        root = divisor_root(trace.spec) if trace.spec.temperature == 1 else ""
+        parts.append(EquationPart(f" ÷ {root or format_trimmed_number(trace.spec.divisor)}"))
+    return EquationRightHandSide(parts, remark=", because the pair is allowed")
+
+
 class MaskBeforeSoftmaxExplainer(Explainer):
     """The mask before the softmax: forbidden scores become −∞."""
 
@@ -373,7 +397,8 @@ class MaskBeforeSoftmaxExplainer(Explainer):
         return "the score if allowed, otherwise −∞"
 
     def write_equation(self, writer: EquationWriter) -> EquationRightHandSide:
-        return masked_equation(writer)
+        is_allowed = writer.explanation.chosen == 0
+        return (_write_allowed_score(writer) if is_allowed else None) or masked_equation(writer)
 
     def code_expression(self, context: StageCodeContext) -> str:
         infinity = context.identifiers.infinity

@@ -233,10 +233,13 @@ class EquationRightHandSide(Struct, frozen=True):
     ----------
     is_computed_number : bool
         Whether the parts are a computation, so that the value has to be written after them.
+    remark : str
+        Remark after the value; empty for most operations.
     """
 
     parts: list[EquationPart]
     is_computed_number: bool = True
+    remark: str = ""
 
 
 class EquationWriter(Struct, frozen=True, eq=False):

@@ -82,12 +82,15 @@ class Equation(Struct, frozen=True):
     versions : tuple of tuple of EquationPart
         The computation with more terms, with the usual number of terms, and with fewer terms; empty
         if there is only one version.
+    remark : str
+        Remark after the value, with the comma before it; empty for most stages.
     """
 
     left: str
     parts: tuple[EquationPart, ...]
     result: str
     versions: tuple[tuple[EquationPart, ...], ...] = ()
+    remark: str = ""
 
     __repr__ = brief_repr
 
@@ -95,7 +98,7 @@ class Equation(Struct, frozen=True):
     def plain_text(self) -> str:
         """The equation as plain text."""
         terms = "".join(part.text for part in self.parts)
-        return " = ".join(filter(None, (self.left, terms, self.result)))
+        return " = ".join(filter(None, (self.left, terms, self.result))) + self.remark
 
 
 def equation(run: Run, leading: LeadingIndex, step: Step, head: int) -> Equation:
@@ -120,9 +123,8 @@ def cell_equation(trace: Trace, explanation: Explanation) -> Equation:
     sides: tuple[EquationRightHandSide, ...] = (written, shorter)
     if not any("…" in part.text for part in longer.parts):  # more terms with gaps are hard to read
         sides = (longer, *sides)
-    return Equation(
-        left, _merge_equation_parts(written), result, tuple(map(_merge_equation_parts, sides))
-    )
+    versions = tuple(map(_merge_equation_parts, sides))
+    return Equation(left, _merge_equation_parts(written), result, versions, written.remark)
 
 
 def _merge_equation_parts(side: EquationRightHandSide) -> tuple[EquationPart, ...]:

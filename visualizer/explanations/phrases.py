@@ -63,9 +63,15 @@ def divisor_phrase(context: StepContext) -> str:
     )
     if spec.scale is ScaleKind.NONE:
         return divisor if context.run.source_display_name else f"the temperature, {temperature}"
-    root = f"√{spec.d_head if spec.scale is ScaleKind.D_HEAD else spec.d_in}"
+    root = divisor_root(spec)
     made = root if spec.temperature == 1 else f"{root} × temperature {temperature}"
     return f"{made} = {divisor}"
+
+
+def divisor_root(spec: AttentionSpec) -> str:
+    """Return the root in the divisor of the scores, or an empty string if there is none."""
+    sizes = {ScaleKind.D_HEAD: spec.d_head, ScaleKind.D_MODEL: spec.d_in}
+    return f"√{sizes[spec.scale]}" if spec.scale in sizes else ""
 
 
 def change_phrase(before: float, after: float) -> str:

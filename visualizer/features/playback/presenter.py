@@ -160,7 +160,7 @@ def equation_to_html(equation: Equation | None, theme: Theme) -> tuple[tuple[str
     versions : tuple of str
         The equation without its result, with fewer and fewer terms.
     result : str
-        The result, after an equals sign.
+        The result, after an equals sign, and the remark on it.
     """
     if equation is None:
         return ("",), ""
@@ -175,7 +175,8 @@ def equation_to_html(equation: Equation | None, theme: Theme) -> tuple[tuple[str
         )
         for parts in dict.fromkeys(equation.versions or (equation.parts,))
     )
-    return versions, f" = <b>{escape(equation.result)}</b>" if equation.result else ""
+    result = f" = <b>{escape(equation.result)}</b>" if equation.result else ""
+    return versions, result + escape(equation.remark)
 
 
 PANEL = PanelSpec(
