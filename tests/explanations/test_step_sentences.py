@@ -27,9 +27,10 @@ from visualizer.attention.spec import (
     PositionKind,
     Projection,
     ScaleKind,
+    TransformerBlockKind,
 )
 from visualizer.attention.stages import Operation
-from visualizer.explanations.explain import describe_step
+from visualizer.explanations.explain import describe_step, explain
 from visualizer.explanations.step_context import LargestValue, format_trimmed_number, format_vector
 from visualizer.format import format_number, format_percentage, shorten
 from visualizer.language.tokenizers import visible_token
@@ -547,8 +548,8 @@ STAGES_OF_THE_BOOK = {
     "the largest number, −0.4519, is that of Your.",
     "concat": "The context vectors from both heads are concatenated, 2 numbers per token; "
     "the largest number, 0.2216, is in column 2 of Your.",
-    "output": "The output projection mixes the 2 numbers of each token into its output; "
-    "the largest number, 0.4858, is in column 2 of Your.",
+    "output": "The output projection mixes the 2 numbers of each token into its output and adds "
+    "a bias; the largest number, 0.4858, is in column 2 of Your.",
 }
 ROWS_OF_THE_BOOK = {
     "input": "journey becomes a vector of 3 numbers: [0.55, 0.87, 0.66].",
@@ -567,7 +568,8 @@ ROWS_OF_THE_BOOK = {
     "context": "In head 1, journey mixes values (52% of journey and 48% of Your) into its "
     "context vector: [−0.59].",
     "concat": "The context vectors of journey from both heads are concatenated: [−0.59, 0.01].",
-    "output": "The output projection mixes the 2 numbers of journey into its output: [0.29, 0.39].",
+    "output": "The output projection mixes the 2 numbers of journey into its output and adds a "
+    "bias: [0.29, 0.39].",
 }
 
 
@@ -575,6 +577,22 @@ def test_the_sentences_of_the_book() -> None:
     run = a_run()
     assert {name: told(run, whole(run, name)) for name in run.trace.names} == STAGES_OF_THE_BOOK
     assert {name: told(run, row(run, name, 1)) for name in run.trace.names} == ROWS_OF_THE_BOOK
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("has_bias", [True, False])
+def test_a_bias_that_is_added_is_named(has_bias: bool, heads: int) -> None:
+    run = a_run(bias=has_bias, heads=heads, d_out=heads)
+    block = a_run("one two", block=TransformerBlockKind.PRE_NORM, d_in=2, d_out=2, bias=has_bias)
+    layers = [(run, name) for name in ("queries", "keys", "values", "output")]
+    layers += [(block, name) for name in ("queries", "output", "up", "feed_forward")]
+    for each, name in layers:
+        (*index, at) = (0 for _ in each.trace.stage(name).dims)
+        groups = explain(each.trace, name, (*index, at)).groups
+        is_added = any(".bias" in one.name for group in groups for one in group.factors)
+        assert is_added == (has_bias or name in {"output", "up", "feed_forward"})
+        for step in (whole(each, name), row(each, name, 1), cell(name, 1, 0)):
+            assert ("bias" in told(each, step)) == is_added
 
 
 def test_a_cell_is_told_as_in_its_pane_and_with_its_head() -> None:

@@ -308,9 +308,7 @@ class LinearLayerExplainer(VectorExplainer):
 
 def _latent_keys_phrase(stage: Stage) -> str:
     latent, shared = (vector_noun(name) for name in stage.reads)
-    return (
-        f"the {latent} times {stage.step_of_type(LatentKeys).name}, concatenated with the {shared},"
-    )
+    return f"the {latent} times {_layer_weights_phrase(stage)}, concatenated with the {shared},"
 
 
 class LatentKeysExplainer(VectorExplainer):
@@ -337,7 +335,7 @@ class LatentKeysExplainer(VectorExplainer):
         latent, shared = (vector_noun(name) for name in stage.reads)
         step = stage.step_of_type(LatentKeys)
         if info.cell.place[-1] < step.own_columns:
-            return f"is the {latent} times {step.name}"
+            return f"is the {latent} times {_layer_weights_phrase(stage)}"
         return f"is taken from the {shared}, which is the same in all heads"
 
     def row_phrase(self, context: StepContext) -> str:
@@ -553,10 +551,11 @@ class OutputProjectionExplainer(Explainer):
     def explain_cell(self, info: CellContext) -> str:
         spec = info.run.trace.spec
         heads = "the only head" if spec.heads == 1 else all_heads_phrase(spec)
-        made = "is computed from" if spec.concatenated_head_width == 1 else "mixes"
+        is_single = spec.concatenated_head_width == 1
+        made, bias = ("is computed from", "a bias") if is_single else ("mixes", "adds a bias")
         mixed = f"{made} the {format_count(spec.concatenated_head_width, 'number')} from {heads}"
         column = f"Column {info.column_number} of the output for {info.describe_token('query')}"
-        return f"{column} {mixed}: {format_number(info.value)}."
+        return f"{column} {mixed} and {bias}: {format_number(info.value)}."
 
     def explain_row(self, context: StepContext) -> str:
         size = format_count(context.spec.concatenated_head_width, "number")
@@ -564,15 +563,14 @@ class OutputProjectionExplainer(Explainer):
             "the output projection "
             f"{'turns' if context.spec.concatenated_head_width == 1 else 'mixes'} the {size}"
         )
-        return (
-            f"{mixes} of {context.query_name} into its output: {format_vector(context.read_row())}"
-        )
+        made = f"{mixes} of {context.query_name} into its output and adds a bias"
+        return f"{made}: {format_vector(context.read_row())}"
 
     def explain_stage(self, context: StepContext) -> str:
         size = format_count(context.spec.concatenated_head_width, "number")
         verb = "turns" if context.spec.concatenated_head_width == 1 else "mixes"
         mixes = f"the output projection {verb} the {size} of each token into its output"
-        return f"{mixes}; {largest_number_phrase(context)}"
+        return f"{mixes} and adds a bias; {largest_number_phrase(context)}"
 
     def formula(self, info: CellContext) -> str:
         return add_bias_to_formula(info, "Σ number × weight")
