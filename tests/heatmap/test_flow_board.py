@@ -9,6 +9,7 @@ import pytest
 from PySide6.QtCore import QPoint, QRectF, Qt
 from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QAbstractSpinBox, QApplication
 
 from tests.support.image_pixels import rgb_of
 from visualizer.attention.display_transforms import HeadAggregate
@@ -156,6 +157,45 @@ def test_digits_choose_heads(flow_hand: Hand) -> None:
     flow_hand.key(Qt.Key.Key_0)
     flow_hand.settle()
     assert flow_hand.shown.flow is None
+
+
+def test_character_keys_work_in_widgets_that_ignore_them(flow_hand: Hand) -> None:
+    chip = next(each for each in flow_hand.window.settings_bar.chips.values() if each.isVisible())
+    chip.setFocus()
+    flow_hand.key(Qt.Key.Key_2)
+    flow_hand.settle()
+    assert chip.hasFocus()
+    assert _panels(flow_hand).front == 1
+    chip.clearFocus()
+    assert QApplication.focusWidget() is None
+    flow_hand.key(Qt.Key.Key_1)
+    flow_hand.key(Qt.Key.Key_Space)
+    flow_hand.settle()
+    assert _panels(flow_hand).front == 0
+    assert flow_hand.window.workspace.view.playhead.is_playing
+
+
+def test_typed_characters_do_not_act_on_the_board(flow_hand: Hand) -> None:
+    window = flow_hand.window
+    bar = window.settings_bar
+    bar.reveal_control(bar.rows["dropout"].control)
+    number = bar.rows["dropout"].control.findChild(QAbstractSpinBox)
+    for field in (number, window.playback_bar.grain, window.playback_bar.question):
+        assert field
+        field.show()
+        field.setFocus()
+        assert field.hasFocus()
+        flow_hand.key(Qt.Key.Key_2)
+        flow_hand.settle()
+        assert _panels(flow_hand).front == 0
+
+
+def test_a_typed_space_does_not_start_playback(flow_hand: Hand) -> None:
+    flow_hand.type_sentence("1 2 x 2")
+    flow_hand.settle()
+    assert flow_hand.sentence.toPlainText() == "1 2 x 2"
+    assert _panels(flow_hand).front == 0
+    assert not flow_hand.window.workspace.view.playhead.is_playing
 
 
 def test_a_heading_enlarges_its_matrix_and_then_shows_its_next_state(flow_hand: Hand) -> None:

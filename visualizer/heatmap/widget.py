@@ -764,14 +764,18 @@ class BoardView(BoardCanvas):
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         cell = self.cell_cursor.pinned or self.cell_cursor.hovered
-        has_modifier = has_command_modifier(event)
-        tab = HEAD_KEYS.get(Qt.Key(event.key()))
-        if cell and event.key() in ENTER_KEYS and not has_modifier:
+        if cell and event.key() in ENTER_KEYS and not has_command_modifier(event):
             self.enlarged.emit(cell)
-        elif self.board_layout.flow and tab is not None and not has_modifier:
-            self._activate_tab(self.board_layout.flow, tab)
-        else:
+        elif not self.handle_head_key(event):
             super().keyPressEvent(event)
+
+    def handle_head_key(self, event: QKeyEvent) -> bool:
+        """Bring a head of the flow board to the front; return whether the key stands for one."""
+        flow, tab = self.board_layout.flow, HEAD_KEYS.get(Qt.Key(event.key()))
+        if flow is None or tab is None or has_command_modifier(event):
+            return False
+        self._activate_tab(flow, tab)
+        return True
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         if self._grip and not self._is_dragging:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QDropEvent
+from PySide6.QtGui import QDropEvent, QKeySequence
 from PySide6.QtWidgets import QApplication, QMainWindow, QVBoxLayout, QWidget
 
 from visualizer.features.comparison_bar.widget import ComparisonBar
@@ -40,7 +40,7 @@ from visualizer.widgets.commands import CommandMenus
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.fonts import apply_interface_font, text_scale
 from visualizer.widgets.icons import icon
-from visualizer.widgets.input_filters import is_escape
+from visualizer.widgets.input_filters import has_command_modifier, is_escape
 from visualizer.widgets.labels import HtmlLabel, PlainTextLabel
 from visualizer.widgets.status_bar import ProgressLine, add_status_bar
 from visualizer.widgets.theme import ColourScheme, apply_theme, create_style_sheet, theme_of
@@ -427,11 +427,20 @@ class MainWindow(QMainWindow):
         self.set_colour_scheme(self.scheme)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Unpin on Esc, unless the focused widget handles it."""
+        """Handle Esc and the heatmaps' character keys, unless the focused widget handles them."""
         if is_escape(event):
             self.controllers.presenter_mode.leave_innermost_mode()
-        else:
+        elif not self._handle_heatmap_key(event):
             super().keyPressEvent(event)
+
+    def _handle_heatmap_key(self, event: QKeyEvent) -> bool:
+        """Handle a character key that fields and lists would have used for typing."""
+        is_character = bool(event.text()) and event.text().isprintable()
+        is_covered = self.controllers.start_page.page is not None or not self.board.isVisible()
+        if not is_character or is_covered or has_command_modifier(event):
+            return False
+        keys = QKeySequence(event.keyCombination())
+        return self.board.handle_head_key(event) or self.actions_.run_local_shortcut(keys)
 
     def apply_stored_text_size(self) -> None:
         """Apply the text size of the settings; leave presenter mode, which has its own size."""

@@ -66,7 +66,7 @@ class Command(Struct, Generic[ControllersT, StateT], frozen=True):
         Whether a separator precedes the command in the menu.
     has_local_shortcut : bool
         Whether the shortcut works only in the heatmaps and the timeline, because other widgets use
-        the key for typing.
+        the key for typing. In the main window, characters also work in widgets that ignore them.
     is_enabled : callable, optional
         Whether the command is enabled; if omitted, it is always enabled.
     is_checked : callable, optional
@@ -241,6 +241,15 @@ class CommandMenus(Generic[ControllersT, StateT]):
             if command.has_local_shortcut:
                 for widget in widgets:
                     widget.addAction(self.by_id[command.id])
+
+    def run_local_shortcut(self, keys: QKeySequence) -> bool:
+        """Run the enabled command with a local shortcut; return whether there is one."""
+        for command in self._commands:
+            action = self.by_id[command.id]
+            if command.has_local_shortcut and action.isEnabled() and keys in action.shortcuts():
+                action.trigger()
+                return True
+        return False
 
     # ------------------------------------------------------------------ showing
 
