@@ -160,13 +160,18 @@ class Timeline(Struct, frozen=True, dict=True):
 
     def step_at(self, place: PlaybackPosition) -> Step:
         """Return the cells computed at an existing position."""
-        rows, columns = next(size[1:] for size in self.sizes if size[0] == place.stage)
         if self.grain is StepSize.STAGE:
-            return Step(place.stage, range(rows), range(columns))
+            return self.whole_stage(place.stage)
+        columns = next(size[2] for size in self.sizes if size[0] == place.stage)
         row = range(place.row, place.row + 1)
         if self.grain.is_row:
             return Step(place.stage, row, range(columns))
         return Step(place.stage, row, range(place.column, place.column + 1))
+
+    def whole_stage(self, stage: str) -> Step:
+        """Return a step with all cells of an existing stage."""
+        rows, columns = next(size[1:] for size in self.sizes if size[0] == stage)
+        return Step(stage, range(rows), range(columns))
 
     def step_index(self, place: PlaybackPosition | None) -> int:
         """Return the index of the step at a position, or of the nearest existing step.
@@ -248,6 +253,15 @@ class Timeline(Struct, frozen=True, dict=True):
         """Return whether a tour shows a stage for too short a time to read its equation."""
         number = [size[0] for size in self.sizes].index(stage)
         return self.grain is StepSize.TOUR and self._stage_ms(number) < MIN_EQUATION_MS
+
+    def describes_whole_stage(self, place: PlaybackPosition) -> bool:
+        """Return whether the sentence of a tour is about the whole stage at a position.
+
+        A stage that is shown briefly has only this sentence; otherwise, it precedes the sentence of
+        the row shown in full.
+        """
+        is_early = place.row < self.described_position(place).row
+        return is_early or self.is_too_brief_for_equation(place.stage)
 
     @cached_property
     def _total_tour_share(self) -> float:

@@ -247,15 +247,21 @@ def test_space_plays_and_pauses_while_a_list_has_the_focus(viewer: Viewer) -> No
         viewer.hand.until(lambda: not viewer.shown.playhead.is_playing)
 
 
-def test_a_pause_in_a_tour_keeps_the_text(viewer: Viewer, clock: Clock) -> None:
+def test_a_pause_in_a_tour_keeps_the_explained_cell(viewer: Viewer, clock: Clock) -> None:
+    def explained_cell() -> Cell | None:
+        resolved = viewer.window.workspace.screen.resolved
+        assert resolved
+        return resolved.described_step_cell
+
     viewer.window.controllers.playback_controller.seek_stage("weights")
     viewer.hand.settle()
     play(viewer)
-    said = viewer.said
+    playing = explained_cell()
+    assert playing
     assert viewer.place == PlaybackPosition("weights")
     viewer.hand.press(Qt.Key.Key_Space, NONE)
     viewer.hand.settle()
-    assert viewer.said == said
+    assert explained_cell() == playing
     assert viewer.place == PlaybackPosition("weights", 3)
 
 

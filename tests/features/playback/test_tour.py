@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from tests.support.screens import present
 from tests.support.small_runs import a_run
+from visualizer.explanations.explain import describe_step
 from visualizer.features.explain.code_presenter import CODE_PANEL
 from visualizer.features.explain.presenter import CELL_PANEL, EXPLAIN_PANE
 from visualizer.features.playback.presenter import PLAYBACK_PANEL
@@ -16,7 +17,7 @@ from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.step_motion_paths import motion_duration_ms
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document
-from visualizer.session.timeline import PlaybackPosition, PlaybackState, StepSize, Timeline
+from visualizer.session.timeline import PlaybackPosition, PlaybackState, Step, StepSize, Timeline
 from visualizer.session.token_selection import TokenSelection
 from visualizer.session.view import View
 from visualizer.session.view_changes import pin_cell
@@ -80,6 +81,30 @@ def test_an_equation_is_shown_only_while_there_is_time_to_read_it() -> None:
         for is_playing in (True, False)
     }
     assert [key for key, bar in shown.items() if not bar.equation] == [("queries", True)]
+
+
+def test_the_sentence_is_about_the_stage_until_its_row_is_shown_in_full() -> None:
+    previous = None
+    for place in PLACES:
+        assert place
+        previous = play(place, replace(SHOWN, pinned=CHOSEN), previous)
+        assert previous.resolved
+        timeline, step = previous.resolved.timeline, previous.resolved.described_step
+        assert step
+        is_brief = timeline.is_too_brief_for_equation(place.stage)
+        if is_brief or place.row < step.rows[0]:
+            rows, columns = RUN.trace.shape(place.stage)[-2:]
+            step = Step(place.stage, range(rows), range(columns))
+        bar = previous.panel(PLAYBACK_PANEL)
+        assert bar.caption == describe_step(RUN, (), step, CHOSEN.place[0])
+        assert (bar.described_stage is not None) == (len(step.rows) > 1)
+
+
+def test_a_paused_tour_describes_the_row_at_its_position() -> None:
+    for place in (PlaybackPosition("queries", 1), PlaybackPosition("weights", 1)):
+        screen = play(place, replace(SHOWN, pinned=CHOSEN), is_playing=False)
+        described = describe_step(RUN, (), STEPS.step_at(place), CHOSEN.place[0])
+        assert screen.panel(PLAYBACK_PANEL).caption == described
 
 
 def test_a_tour_is_about_the_head_of_the_pinned_cell() -> None:

@@ -169,7 +169,7 @@ class PlaybackBar(QWidget):
     def _show_playback(self, bar: PlaybackBarContents, theme: Theme) -> None:
         if self.shown == (bar, theme):
             return
-        bar = replace(bar, made_of=None)  # it would keep the run alive
+        bar = replace(bar, made_of=None, described_stage=None)  # they would keep the run alive
         self.shown = (bar, theme)
         self.play.show_playback(bar.playhead.is_playing, theme)
         state = "Playing" if bar.playhead.is_playing else "Paused"

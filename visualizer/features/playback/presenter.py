@@ -60,6 +60,9 @@ class PlaybackBarContents(Struct, frozen=True):
     range_notice : str
         States that the colour range has changed, because equal colours then no longer stand for
         equal weights; empty if it has not.
+    described_stage : hashable
+        The stage that the caption of a tour describes as a whole, with its run, text and head; None
+        for other captions.
     """
 
     position: int = 0
@@ -73,6 +76,7 @@ class PlaybackBarContents(Struct, frozen=True):
     weights_range: WeightsRange | None = None
     range_notice: str = ""
     made_of: Hashable = None
+    described_stage: Hashable = None
 
 
 PLAYBACK_PANEL: PanelId[PlaybackBarContents] = PanelId("Playback")
@@ -110,10 +114,20 @@ def present_playback(
         return replace(bar, caption=CLOSING * previous.playhead.is_playing)
     run, leading, head = resolved.run, resolved.leading, resolved.caption_head
     is_brief = bar.playhead.is_playing and timeline.is_too_brief_for_equation(place.stage)
+    described_stage = None
+    if bar.playhead.is_playing and timeline.describes_whole_stage(place):
+        described_stage = (run, leading, head, place.stage)
+    if described_stage is None:
+        caption = describe_step(run, leading, step, head)
+    elif described_stage == previous.described_stage:
+        caption = previous.caption  # describing a large stage takes longer than one of its rows
+    else:
+        caption = describe_step(run, leading, timeline.whole_stage(place.stage), head)
     return replace(
         bar,
         where=_describe_position(run, timeline, place),
-        caption=describe_step(run, leading, step, head),
+        caption=caption,
+        described_stage=described_stage,
         equation=None if is_brief else equation(run, leading, step, head),
     )
 
