@@ -16,6 +16,7 @@ from visualizer.format import (
     format_size,
     format_two_decimals,
     shorten,
+    subscript_symbols,
 )
 
 
@@ -132,3 +133,10 @@ def test_only_long_words_are_cut() -> None:
     cut = shorten("x" * 400)
     assert len(cut) == MAX_WORD_LENGTH
     assert cut.endswith("x…")
+
+
+def test_symbols_have_a_subscript_except_in_tokens() -> None:
+    shown = subscript_symbols("column 1 of W_q · W_o[1, 2] · W_query · <b>W_q</b> (key 2)")
+    assert shown == (
+        "column 1 of W<sub>q</sub> · W<sub>o</sub>[1, 2] · W_query · <b>W_q</b> (key 2)"
+    )

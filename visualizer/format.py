@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -62,6 +63,16 @@ def format_count(count: int, name: str) -> str:
 def shorten(word: str) -> str:
     """Truncate a word to `MAX_WORD_LENGTH` characters; a truncated word ends with an ellipsis."""
     return word if len(word) <= MAX_WORD_LENGTH else f"{word[: MAX_WORD_LENGTH - 1]}…"
+
+
+_SYMBOL_OR_TOKEN = re.compile(r"<b>.*?</b>|\bW_([qkvo])\b", re.DOTALL)
+
+
+def subscript_symbols(html: str) -> str:
+    """Write symbols such as W_q with a subscript (HTML), except in bold text, such as tokens."""
+    return _SYMBOL_OR_TOKEN.sub(
+        lambda found: f"W<sub>{found[1]}</sub>" if found[1] else found[0], html
+    )
 
 
 # Not from `strftime` or `calendar`: Qt sets the C locale to that of the desktop, which may have

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from PySide6.QtCore import QPoint, QRectF, Qt
-from PySide6.QtGui import QColor
+from PySide6.QtGui import QColor, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractSpinBox, QApplication
 
@@ -16,7 +16,7 @@ from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.attention.spec import layer_symbol
 from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL, GRID_NOTICE
 from visualizer.features.explain.presenter import CELL_PANEL
-from visualizer.format import format_number
+from visualizer.format import format_number, subscript_symbols
 from visualizer.heatmap.flow_labels_paint import board_labels
 from visualizer.heatmap.flow_timeline_paint import (
     KNOB_PX,
@@ -588,6 +588,11 @@ def test_a_weight_of_a_layer_is_pinned_and_explained(
     assert panel
     assert panel.is_pinned
     assert layer_symbol(name) in panel.heading
+    pane = flow_hand.window.panes["Explain"]
+    for label in (pane.heading, pane.sentence):
+        assert subscript_symbols(layer_symbol(name)) in label.text()
+    pane.copy_explanation()
+    assert layer_symbol(name) in QGuiApplication.clipboard().text()
     assert "seed 123" in panel.formula
     assert screen.resolved
     trace = screen.resolved.run.trace

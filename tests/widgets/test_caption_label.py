@@ -140,3 +140,11 @@ def test_the_longest_version_that_fits_is_shown(qtbot: QtBot) -> None:
         label.show_html(versions, " = 1")
         assert html_to_text(label.text()) == f"{version} = 1"
     assert label.toolTip() == ""
+
+
+def test_a_symbol_has_a_subscript_and_its_plain_name_for_screen_readers() -> None:
+    label = ElidedHtmlLabel("caption", (PIXELS,))
+    label.resize(400, 40)
+    label.show_html(("the input times W_q",))
+    assert "W<sub>q</sub>" in label.text()
+    assert label.full_text == label.accessibleName() == "the input times W_q"

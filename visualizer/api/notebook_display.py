@@ -14,6 +14,7 @@ from visualizer.brief_repr import truncate
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import PIXELS_PER_INCH
 from visualizer.export.offscreen_qt_application import describe_missing_characters, offscreen_qt
+from visualizer.format import subscript_symbols
 from visualizer.progress import ignore_progress
 from visualizer.session.computation_caption import describe_value_origin
 from visualizer.storage import atomic_file
@@ -148,7 +149,8 @@ class ExplainedValue:
             escape(part) for part in (self.readout.rest, self.readout.closing) if part
         )
         formula = f"<code>{escape(self.formula)}</code>"
-        return f"<p>{self.readout.sentence}</p><p>{formula}</p><table>{rows}</table><p>{ends}</p>"
+        sentence = subscript_symbols(self.readout.sentence)
+        return f"<p>{sentence}</p><p>{formula}</p><table>{rows}</table><p>{ends}</p>"
 
     def _format_terms(self) -> Iterator[str]:
         widths = [max(map(len, column)) for column in zip(*self.terms, strict=True)]

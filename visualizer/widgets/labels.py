@@ -17,6 +17,7 @@ from PySide6.QtCore import QEvent, QSize, Qt
 from PySide6.QtGui import QFont, QFontMetricsF, QTextDocument
 from PySide6.QtWidgets import QLabel, QSizePolicy, QToolTip, QWidget
 
+from visualizer.format import subscript_symbols
 from visualizer.widgets.fonts import scaled_font, text_scale
 
 if TYPE_CHECKING:
@@ -188,6 +189,7 @@ class ElidedHtmlLabel(HtmlLabel):
             if is_whole:
                 break
         self.setToolTip("" if is_whole else plain_tooltip(self.full_text))
+        shown = subscript_symbols(shown)
         self.setText(f"<span style='font-size:{round(pixels * text_scale())}px'>{shown}</span>")
 
 

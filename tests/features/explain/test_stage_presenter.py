@@ -45,7 +45,7 @@ def test_the_stage_in_focus_is_explained_until_a_cell_is(hand: Hand) -> None:
     hand.window.controllers.view_controller.focus_stage("keys")
     hand.settle()
     assert pane.heading.text() == "Keys"
-    assert "W_k" in pane.sentence.text()
+    assert "W<sub>k</sub>" in pane.sentence.text()
     hand.hover(Cell("weights", (0, 3, 1)))
     assert "query 4" in pane.heading.text()
     hand.leave()

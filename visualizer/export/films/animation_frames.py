@@ -23,6 +23,7 @@ from visualizer.features.playback.presenter import (
     equation_to_html,
     present_playback,
 )
+from visualizer.format import subscript_symbols
 from visualizer.heatmap.board_arrangement import EDGE
 from visualizer.heatmap.board_presenter import BoardContents, present_board
 from visualizer.heatmap.cell_cursor import present_cursor
@@ -235,7 +236,7 @@ def paint_caption_line(painter: QPainter, area: QRectF, html: str, theme: Theme)
     size, _ = largest_fitting_font_size(html, area.width())
     document = _thread_text_document()
     document.setDefaultFont(scaled_font(size))
-    document.setHtml(f"<span style='color:{theme.ink}'>{html}</span>")
+    document.setHtml(f"<span style='color:{theme.ink}'>{subscript_symbols(html)}</span>")
     document.setTextWidth(area.width())
     scale = min(1.0, area.height() / document.size().height())
     painter.save()

@@ -24,6 +24,7 @@ from PySide6.QtWidgets import QHBoxLayout, QScrollArea, QToolButton, QWidget
 from visualizer.features.explain.code_widget import CodeSection
 from visualizer.features.explain.presenter import CELL_PANEL
 from visualizer.features.explain.stage_presenter import EMPTY_STAGE, STAGE_PANEL
+from visualizer.format import subscript_symbols
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import WrappingLabel
@@ -403,13 +404,14 @@ class ExplainPane(QWidget):
         if panel is None:
             stage = self._stage
             self.heading.setText(escape(stage.heading))
-            sentence = _sized_html(stage.sentence, SENTENCE_SIZE_PX)
+            sentence = _sized_html(subscript_symbols(stage.sentence), SENTENCE_SIZE_PX)
             self.sentence.setText(sentence if stage.sentence else EMPTY_MESSAGE)
             self.value.setVisible(bool(stage.sentence))
             self.value.setText(f"<span style='color:{theme.quiet}'>{EMPTY_MESSAGE}</span>")
             return
-        self.heading.setText(escape(panel.heading))
-        self.sentence.setText(_sized_html(panel.sentence, SENTENCE_SIZE_PX))
+        self.heading.setText(subscript_symbols(escape(panel.heading)))
+        sentence = subscript_symbols(panel.sentence)
+        self.sentence.setText(_sized_html(sentence, SENTENCE_SIZE_PX))
         also = "".join(f"<br>{escape(line)}" for line in panel.additional_sentences)
         value = f"<b>{_sized_html(panel.value, VALUE_SIZE_PX)}</b>"
         self.value.setText(f"{value}<span style='color:{theme.quiet}'>{also}</span>")
