@@ -298,6 +298,20 @@ def test_an_animation_is_as_high_as_requested() -> None:
     assert lay_out_animation(shot(), figure_settings).size == (1920, 1080)
 
 
+@pytest.mark.parametrize(("width", "height"), [(1000, 600), (640, 360), (300, 800)])
+def test_captions_are_below_the_board_in_small_frames(width: int, height: int) -> None:
+    mm = 25.4 / 192  # the page is half as large as the frame
+    figure_settings = FigureSettings(
+        width_mm=width * mm, height_mm=height * mm, film=AnimationSettings(width=width)
+    )
+    animation = lay_out_animation(shot(), figure_settings)
+    assert animation.size == (width, height)
+    placement = last_pages(animation)[-1].layout.flow
+    assert placement
+    bottom = animation.margins.title_at.bottom() + placement.layout.bottom
+    assert bottom <= animation.margins.words.top()
+
+
 def test_an_animation_has_the_heads_of_the_view_and_neither_folds_nor_guesses() -> None:
     view = View(heads=frozenset({1}), spread=True)
     animation = lay_out_animation(shot(view=view), LOOK)

@@ -10,6 +10,7 @@ from PySide6.QtCore import QPointF, QRectF, QSizeF
 
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import (
+    MM_PER_INCH,
     PIXELS_PER_INCH,
     FigureExtent,
     FigureSettings,
@@ -37,6 +38,8 @@ ASPECT_RATIO = 9 / 16
 """Ratio of height to width if the settings have no height."""
 MAX_SIDE_PX = 4096
 """Maximum width and height, in pixels, that common players support."""
+MIN_PAGE_PX = (960, 540)
+"""Minimum width and height of the page in pixels of the window; smaller frames are scaled down."""
 SPACING_PX = 8
 
 
@@ -61,13 +64,13 @@ def lay_out_animation(
         snapshot.run.trace, figure_settings.film, tour_focus_row(snapshot.run, played)
     )
     progress(0, len(film))
+    figure_settings = _enlarge_page(figure_settings)
     ratio = animation_pixel_ratio(figure_settings)
     figure_settings = replace(
         figure_settings,
         extent=FigureExtent.FLOW,
         has_marks=True,
         dpi=round(ratio * PIXELS_PER_INCH),
-        height_mm=figure_settings.height_mm or figure_settings.width_mm * ASPECT_RATIO,
     )
     playhead = replace(played.playhead, place=film.position_of_frame(0))
     snapshot = replace(snapshot, view=replace(played, playhead=playhead))
@@ -92,6 +95,16 @@ def lay_out_animation(
     return AnimationRenderer(
         snapshot, film, page, margins, _round_to_even_size(page.size * ratio), ratio
     )
+
+
+def _enlarge_page(figure_settings: FigureSettings) -> FigureSettings:
+    """Return settings with a page that has room for the board and its captions."""
+    width_mm = figure_settings.width_mm
+    height_mm = figure_settings.height_mm or width_mm * ASPECT_RATIO
+    pixels_per_mm = PIXELS_PER_INCH / MM_PER_INCH / figure_settings.scale
+    sides = zip(MIN_PAGE_PX, (width_mm, height_mm), strict=True)
+    factor = max(1.0, *(least / (side * pixels_per_mm) for least, side in sides))
+    return replace(figure_settings, width_mm=width_mm * factor, height_mm=height_mm * factor)
 
 
 def check_animation_size(figure_settings: FigureSettings) -> None:
