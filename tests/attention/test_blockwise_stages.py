@@ -63,7 +63,6 @@ def small_blocks() -> Iterator[None]:
         patch.setattr(blockwise_tensor, "MAX_MEASURED_BAND_CELLS", 16)
         patch.setattr(blockwise_tensor, "CACHE_BLOCK_CELLS", 8)
         patch.setattr(head_measures, "SORTED_KEYS", 2)
-        patch.setattr("visualizer.attention.blockwise_stages.CHUNK_COLUMNS", 3)
         yield
 
 

@@ -71,7 +71,6 @@ def long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(long_text_recorder, "CELLS_PER_BLOCK", 2_000)
     monkeypatch.setattr(blockwise_tensor, "BAND_ROWS", 8)
     monkeypatch.setattr(blockwise_tensor, "CHUNK_COLUMNS", 16)
-    monkeypatch.setattr("visualizer.attention.blockwise_stages.CHUNK_COLUMNS", 16)
 
 
 @pytest.mark.usefixtures("long")

@@ -22,7 +22,6 @@ from msgspec.structs import replace
 
 from visualizer.attention import masks
 from visualizer.attention.blockwise_tensor import (
-    CHUNK_COLUMNS,
     BlockExtremes,
     BlockSource,
     BlockwiseTensor,
@@ -259,7 +258,7 @@ class BlockCalculator(ABC):
                 pass
             return
         total = torch.zeros(len(rows), dtype=self.row_statistics(row, place).values.dtype)
-        for keys in split_columns(self.keys_to_compute(row, place, rows), CHUNK_COLUMNS):
+        for keys in split_columns(self.keys_to_compute(row, place, rows), chunk_size(1, len(rows))):
             if row.operation is Operation.EQUAL_WEIGHTS:
                 total += self.allowed_mask(row, place, rows, keys).sum(-1)
             else:
@@ -275,7 +274,9 @@ class BlockCalculator(ABC):
         weights, values = (self.rows[name] for name in row.reads)
         vectors = self.read_head_vectors(values.name, place)
         found = vectors.new_zeros((len(rows), vectors.shape[-1]))
-        for keys in split_columns(self.keys_to_compute(weights, place, rows), CHUNK_COLUMNS):
+        for keys in split_columns(
+            self.keys_to_compute(weights, place, rows), chunk_size(1, len(rows))
+        ):
             found += self.compute_cells(weights, place, rows, keys) @ vectors[keys]
         if known is not None:
             self._contexts = dict([*self._contexts.items()][1 - MAX_CACHED_CONTEXT_ROWS :])
@@ -355,7 +356,7 @@ def _iterate_score_maxima(
     total = torch.zeros(len(rows), dtype=wide)
     readable = blocks.keys_to_compute(read, place, rows)
     for keys in split_columns(
-        range(readable.start // block * block, readable.stop), chunk_size(block)
+        range(readable.start // block * block, readable.stop), chunk_size(block, len(rows))
     ):
         scores = blocks.compute_cells(read, place, rows, keys).to(wide)
         ends = block_extremes(scores, block, "amax")
@@ -570,7 +571,7 @@ class _SoftmaxSource(_QueryKeySource):
         else:
             read = blocks.rows[row.reads[0]]
             readable = self.columns_to_compute(place, rows, columns)
-            for keys, to in iterate_column_chunks(columns, readable, block):
+            for keys, to in iterate_column_chunks(columns, readable, block, len(rows)):
                 high[:, to] = block_extremes(
                     blocks.compute_cells(read, place, rows, keys), block, "amax"
                 )

