@@ -255,11 +255,13 @@ class EquationWriter(Struct, frozen=True, eq=False):
     explanation: Explanation
     most: int = MAX_SHOWN_TERMS
 
-    @property
-    def factors(self) -> list[tuple[tuple[Factor, ...], int]]:
-        """The factors of each term, and the index of the term in its group."""
-        groups = self.explanation.groups
-        return [(group.factors, at) for group in groups for at in range(len(group.products))]
+    def term_factors(self, position: int) -> tuple[tuple[Factor, ...], int]:
+        """Return the factors of a term, and the index of the term in its group."""
+        for group in self.explanation.groups:
+            if position < len(group.products):
+                return group.factors, position
+            position -= len(group.products)
+        raise IndexError(position)
 
     def write_number(self, factor: Factor, at: int) -> EquationPart:
         """Return the read value of a factor."""
@@ -279,7 +281,7 @@ class EquationWriter(Struct, frozen=True, eq=False):
 
     def write_term(self, position: int, is_first: bool) -> list[EquationPart]:
         """Return the product of a term's factors."""
-        factors, at = self.factors[position]
+        factors, at = self.term_factors(position)
         return [
             *self.write_factor(factors[0], at, is_first),
             *self.write_multiplied_factors(factors[1:], at),
@@ -302,18 +304,18 @@ class EquationWriter(Struct, frozen=True, eq=False):
         parts: list[EquationPart] = []
         reached = -1
         for written, position in enumerate(order):
-            is_gap = any(reached < other < position for other in omitted)
+            is_gap = bool(((omitted > reached) & (omitted < position)).any())
             dots = "… + " if is_gap and not written else " + … + " if is_gap else " + "
             parts += [EquationPart(dots)] * (written > 0 or is_gap)
             parts += self.write_term(position, written == 0 and not is_gap)
             reached = position
-        if not omitted:
+        if not len(omitted):
             return parts
-        dots = " + …" if max(omitted) > reached else ""
+        dots = " + …" if omitted[-1] > reached else ""
         return [*parts, EquationPart(f"{dots} ({len(omitted):,} more)")]
 
-    def select_terms(self, omit_zeros: bool) -> tuple[list[int], list[int]]:
-        """Return the indices of the terms to write and of the omitted terms.
+    def select_terms(self, omit_zeros: bool) -> tuple[list[int], np.ndarray]:
+        """Return the indices of the terms to write and of the omitted terms, in ascending order.
 
         With `omit_zeros`, terms that are 0 are in neither list.
         """
@@ -325,12 +327,12 @@ class EquationWriter(Struct, frozen=True, eq=False):
             adds = terms != 0
             adds[chosen] |= is_share or not adds.any()
             places = places[adds]
-        is_shifted = is_share and bool(_format_shift(self.factors[0][0][0]))
+        is_shifted = is_share and bool(_format_shift(self.term_factors(0)[0][0]))
         most = max(1, self.most // 2) if is_shifted else self.most
         order = places[indices_of_largest(explanation.term_magnitudes[places], most)].tolist()
         if is_share and chosen not in order:
             order[-1] = chosen
-        return sorted(order), [at for at in places.tolist() if at not in order]
+        return sorted(order), places[np.isin(places, order, invert=True)]
 
 
 def _format_shift(factor: Factor) -> str:
@@ -353,7 +355,7 @@ def key_sum_equation(writer: EquationWriter) -> EquationRightHandSide:
 
 def copied_equation(writer: EquationWriter, how: str) -> EquationRightHandSide:
     """Write a number that was copied instead of computed, and a remark on its source."""
-    factors, _ = writer.factors[0]
+    factors, _ = writer.term_factors(0)
     return EquationRightHandSide(
         [writer.write_number(factors[0], 0), EquationPart(f", {how}")], False
     )
@@ -384,7 +386,7 @@ def masked_equation(writer: EquationWriter) -> EquationRightHandSide:
 
 def replacement_equation(writer: EquationWriter, why: str) -> EquationRightHandSide:
     """Write the replacement of a number, and the reason for it."""
-    (factors, _), (otherwise, _) = writer.factors
+    (factors, _), (otherwise, _) = writer.term_factors(0), writer.term_factors(1)
     instead = EquationPart(f"{otherwise[0].form} in place of ")
     return EquationRightHandSide(
         [instead, writer.write_number(factors[0], 0), EquationPart(f", {why}")], False

@@ -133,7 +133,7 @@ class PositionVectorsExplainer(Explainer):
         return "looked up"
 
     def write_equation(self, writer: EquationWriter) -> EquationRightHandSide:
-        factors, _ = writer.factors[0]
+        factors, _ = writer.term_factors(0)
         form = factors[0].form
         if form != "{}":  # sine or cosine, computed from the position
             return EquationRightHandSide([EquationPart(form.removesuffix(" = {}"))])

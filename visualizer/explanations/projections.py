@@ -521,7 +521,7 @@ class ConcatHeadsExplainer(Explainer):
         return "unchanged" if factor == 1 else f"number × {format_trimmed_number(factor)}"
 
     def write_equation(self, writer: EquationWriter) -> EquationRightHandSide:
-        factors, _ = writer.factors[0]
+        factors, _ = writer.term_factors(0)
         if len(factors) > 1 or not factors[0].name:  # the head's vectors are scaled or replaced
             return sum_equation(writer)
         return copied_equation(writer, f"taken from head {factors[0].source_index(0)[-3] + 1}")

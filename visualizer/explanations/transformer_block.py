@@ -129,9 +129,10 @@ class ResidualStreamExplainer(Explainer):
         return f"{known.norm.name} of embedding{times}" if known.norm else f"embedding{times}"
 
     def write_equation(self, writer: EquationWriter) -> EquationRightHandSide:
-        if len(writer.factors) > 1 or len(writer.factors[0][0]) > 1:
+        factors, _ = writer.term_factors(0)
+        if len(writer.explanation.terms) > 1 or len(factors) > 1:
             return sum_equation(writer)
-        name = writer.factors[0][0][0].name
+        name = factors[0].name
         hows = {"result": "from the previous layer", Role.RESIDUAL: "read from the model"}
         return copied_equation(writer, hows.get(name, "the token’s row of the embedding"))
 
@@ -169,7 +170,7 @@ class ResidualAdditionExplainer(VectorExplainer):
         return " + ".join(vector_noun(name) for name in info.explanation.stage.reads)
 
     def write_equation(self, writer: EquationWriter) -> EquationRightHandSide:
-        if len(writer.factors) == 1:
+        if len(writer.explanation.terms) == 1:
             return copied_equation(writer, "unchanged")
         return sum_equation(writer)
 

@@ -358,7 +358,7 @@ def _choose_terms(explanation: Explanation) -> tuple[list[int], str]:
     is_share = explanation.rule is CombinationRule.SHARE
     always_shown = explanation.chosen if is_share else int(sizes.argmax())
     order = sorted({always_shown, *indices_of_largest(sizes, MAX_SHOWN_TERMS - 1).tolist()})
-    left = explanation.terms[np.setdiff1d(allowed, order)]
+    left = explanation.terms[np.setdiff1d(allowed, order, assume_unique=True)]
     others = format_count(len(left), "other term")
     return order, " · ".join([f"{others}: {format_number(float(left.sum()))}", *notes])
 
