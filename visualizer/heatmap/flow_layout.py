@@ -351,18 +351,36 @@ class FlowLayoutBuilder:
         gaps = [max(MIN_GAP_PX, usual * share) * scale for share in GAP_SHARES]
         gaps.append(MIN_GAP_PX * scale)
         if self.row_height >= MIN_READ_ROW_PX * scale:
-            for level in NUMBERED_LEVELS:
+            for level in filter(self._can_fit, NUMBERED_LEVELS):
                 for gap in gaps:
                     yield from self._widths_with_all_numbers(level, gap)
                 for gap in gaps:
                     yield from self._widths_with_focus_numbers(
                         level, gap, is_narrowest=gap == gaps[-1]
                     )
-        for level in FOLD_LEVELS:
+        for level in filter(self._can_fit, FOLD_LEVELS):
             for gap in gaps if level < FOLD_LEVELS[-1] else gaps[-1:]:
                 yield from self._widths_with_all_numbers(level, gap)
                 yield from self._widths_with_focus_numbers(level, gap, is_narrowest=gap == gaps[-1])
                 yield from self._widths_without_numbers(level, gap)
+
+    def _can_fit(self, level: int) -> bool:
+        """Return whether the narrowest cells fit at a level of sacrifice.
+
+        Most levels have too many matrices. Without this check, all of their widths would be tried,
+        which takes most of the time of a layout.
+        """
+        focus, others = self._pattern_widths(level)
+        cells = self._cell_widths_by_role(level, focus, others[-1], others[-1])
+        return self._fits(level, MIN_GAP_PX * self._scale, cells)
+
+    def _pattern_widths(self, level: int) -> tuple[float, tuple[float, ...]]:
+        """Return the narrowest focus cells without numbers, and the widths of other cells."""
+        is_last = level >= CUT_TITLES_LEVEL - 1
+        narrowest = SMALL_PATTERN_FOCUS_PX if is_last else MIN_PATTERN_FOCUS_PX
+        row = self.row_height / self._scale
+        least = min(row, narrowest) if level < FOLD_LEVELS[-1] else NARROWEST_FOCUS_PX
+        return least, (*CONTEXT_WIDTHS[4:], MIN_CELL_PX, *(POOLED_WIDTHS if is_last else ()))
 
     def _widths_with_all_numbers(self, level: int, gap: float) -> Iterator[_CellWidths]:
         """Yield widths with numbers in all cells, or only in the focus and its sources."""
@@ -407,13 +425,10 @@ class FlowLayoutBuilder:
 
     def _widths_without_numbers(self, level: int, gap: float) -> Iterator[_CellWidths]:
         """Yield widths that show patterns without numbers."""
-        row = self.row_height / self._scale
-        is_last = level >= CUT_TITLES_LEVEL - 1
-        narrowest = SMALL_PATTERN_FOCUS_PX if is_last else MIN_PATTERN_FOCUS_PX
-        least = min(row, narrowest) if level < FOLD_LEVELS[-1] else NARROWEST_FOCUS_PX
-        most = min(row, MAX_PATTERN_PX)
+        least, others = self._pattern_widths(level)
+        most = min(self.row_height / self._scale, MAX_PATTERN_PX)
         best: tuple[float, float] | None = None
-        for other in (*CONTEXT_WIDTHS[4:], MIN_CELL_PX, *(POOLED_WIDTHS if is_last else ())):
+        for other in others:
             cells = self._cell_widths_by_role(level, least, other, other)
             spare = self._size.width - self._total_width(level, gap, cells)
             if spare >= 0:
