@@ -187,10 +187,11 @@ def _paint_out_of_range_corners(
     painter: QPainter, slot: PanelSlot, indices: np.ndarray, theme: Theme
 ) -> None:
     """Cut the upper corner of cells above the range, and the lower corner of cells below it."""
-    heatmap = slot.heatmap
+    heatmap, side = slot.heatmap, min(slot.cell_width, slot.cell_height)
+    if side < MIN_NOTCHED_CELL_PX:
+        return
     found = out_of_range_masks(heatmap.values, heatmap.cell_masks, heatmap.colour)
-    side = min(slot.cell_width, slot.cell_height)
-    if found is None or side < MIN_NOTCHED_CELL_PX:
+    if found is None:
         return
     least, most = NOTCH_SIZE_LIMITS_PX
     size, gap = min(max(NOTCH_SHARE * side, least), most), 1 if side >= LARGE_CELL_PX else 0
