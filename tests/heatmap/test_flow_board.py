@@ -24,6 +24,7 @@ from visualizer.heatmap.flow_timeline_paint import (
     computed_share,
     heading_line,
 )
+from visualizer.heatmap.pixmap_caches import FlowPixmapCache
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import PlaybackPosition
 
@@ -417,6 +418,18 @@ def test_a_toggled_mask_changes_all_thumbnails(flow_hand: Hand) -> None:
             assert before.setdefault((at, is_causal), colour) == colour
     assert before[0, True] != before[0, False]
     assert before[1, True] != before[1, False]
+
+
+def test_parts_that_are_not_painted_again_are_as_before(flow_hand: Hand) -> None:
+    board, workspace = flow_hand.board, flow_hand.window.workspace
+    size, theme, ratio = board.viewport().size(), board._theme, board.devicePixelRatioF()
+    words = workspace.document.text.split()
+    for text in (" ".join([*words[:-1], "end"]), " ".join(["start", *words[1:]])):
+        workspace.set_text(text)
+        flow_hand.settle()
+        flow = _placement(flow_hand)
+        shown = board._flow_pixmaps.pixmap(flow, size, theme, ratio).toImage()
+        assert shown == FlowPixmapCache().pixmap(flow, size, theme, ratio).toImage()
 
 
 def test_a_notice_states_that_comparisons_are_not_shown_as_a_flow(flow_hand: Hand) -> None:

@@ -15,8 +15,9 @@ from PySide6.QtGui import QColor, QPainter, QPixmap
 
 from visualizer.heatmap import flow_paint, panel_margins_paint, panel_paint
 from visualizer.heatmap.board_layout import TitlePlacement
+from visualizer.heatmap.flow_layout import HEADING_PX
 from visualizer.session.view_options import ColourLimits
-from visualizer.widgets.fonts import system_font
+from visualizer.widgets.fonts import system_font, text_scale
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -149,6 +150,7 @@ class FlowPixmapCache:
     def __init__(self) -> None:
         self._pixmap = QPixmap()
         self._frame_key: Hashable = None
+        self._layout_key: Hashable = None
         self._heading_keys: tuple[Hashable, ...] = ()
         self._legend_key: Hashable = None
         self._pictures: tuple[Heatmap, ...] = ()
@@ -162,16 +164,21 @@ class FlowPixmapCache:
             self._pixmap.setDevicePixelRatio(ratio)
             self._frame_key = None
         frame_key = (flow.frame_cache_key, theme, system_font())
+        layout_key = (flow.layout, flow.panels.focus, theme, system_font())
         headings = flow.heading_cache_keys
         are_thumbnails_later = self.are_thumbnails_later and frame_key == self._frame_key
         thumbnails = () if are_thumbnails_later else flow.thumbnails
         pictures = [slot for slot in (*flow.operands, *thumbnails) if slot]
         painter = QPainter(self._pixmap)
         if frame_key != self._frame_key:
-            painter.fillRect(QRectF(QPointF(), QSizeF(size)), QColor(theme.paper))
+            has_headings = self._frame_key is not None and layout_key == self._layout_key
+            # An edit or a drag only changes the labels, and headings take a quarter of the time.
+            top = HEADING_PX * text_scale() * has_headings
+            painter.fillRect(QRectF(0, top, size.width(), size.height()), QColor(theme.paper))
             flow_paint.paint_frame(painter, flow, theme)
-            self._heading_keys, self._legend_key = (None,) * len(headings), None
-            self._pictures = ()
+            if not has_headings:
+                self._heading_keys = (None,) * len(headings)
+            self._legend_key, self._pictures = None, ()
         keys = enumerate(zip(headings, self._heading_keys, strict=True))
         changed = [at for at, (key, before) in keys if key != before]
         if changed:
@@ -182,7 +189,7 @@ class FlowPixmapCache:
             if slot.heatmap not in self._pictures:
                 panel_paint.paint_values(painter, slot, theme)
         painter.end()
-        self._frame_key, self._heading_keys = frame_key, headings
+        self._frame_key, self._layout_key, self._heading_keys = frame_key, layout_key, headings
         self._legend_key = flow.legend_cache_key
         earlier = self._pictures if are_thumbnails_later else ()
         self._pictures = (*earlier, *(slot.heatmap for slot in pictures))
