@@ -193,8 +193,12 @@ def present_tokens(resolved: ResolvedView, cursor: CellCursor) -> TokenPanel:
 
 
 def _token_labels(resolved: ResolvedView) -> tuple[str, ...]:
+    return visible_tokens(_tokens(resolved))
+
+
+def _tokens(resolved: ResolvedView) -> tuple[str, ...]:
     axis = "query" if resolved.view.tokens.role is TokenRole.QUERY else "key"
-    return visible_tokens(resolved.run.axis_tokens(resolved.leading, axis))
+    return resolved.run.axis_tokens(resolved.leading, axis)
 
 
 def _cursor_and_cell(resolved: ResolvedView, cursor: CellCursor) -> tuple[CellCursor, Cell | None]:
@@ -217,7 +221,7 @@ def _weight_request(
     """
     run, selection = resolved.run, resolved.view.tokens
     is_query = selection.role is TokenRole.QUERY
-    chosen = selection.tokens_below(len(_token_labels(resolved)))
+    chosen = selection.tokens_below(len(_tokens(resolved)))
     at = cursor.query if is_query else cursor.key
     subjects = chosen or (frozenset() if at is None else frozenset({at}))
     cell = resolved.pinned if chosen else cell
@@ -273,7 +277,7 @@ def _has_weights(resolved: ResolvedView, request: WeightSumRequest) -> bool:
 
 def _are_weights_hidden(resolved: ResolvedView, request: WeightSumRequest) -> bool:
     """Return whether the weights are hidden for a prediction or not reached by playback yet."""
-    last = len(_token_labels(resolved)) - 1
+    last = len(_tokens(resolved)) - 1
     # Of all rows, playback reaches the last one last.
     row = max(request.subjects) if request.are_queries else last
     cell = Cell(request.stage, (request.trace.spec.heads - 1, row, last))
