@@ -353,7 +353,7 @@ def _write_allowed_score(writer: EquationWriter) -> EquationRightHandSide | None
     )
     parts = products.write_sum(omit_zeros=False)
     if is_scaled:
-        if len(products.factors) > 1:
+        if len(products.explanation.terms) > 1:
             parts = [EquationPart("("), *parts, EquationPart(")")]
         root = divisor_root(trace.spec) if trace.spec.temperature == 1 else ""
         parts.append(EquationPart(f" ÷ {root or format_trimmed_number(trace.spec.divisor)}"))
