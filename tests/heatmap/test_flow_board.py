@@ -179,8 +179,8 @@ def test_character_keys_work_in_widgets_that_ignore_them(flow_hand: Hand) -> Non
 def test_typed_characters_do_not_act_on_the_board(flow_hand: Hand) -> None:
     window = flow_hand.window
     bar = window.settings_bar
-    bar.reveal_control(bar.rows["dropout"].control)
-    number = bar.rows["dropout"].control.findChild(QAbstractSpinBox)
+    bar.reveal_control(bar.rows["seed"].control)
+    number = bar.rows["seed"].control.findChild(QAbstractSpinBox)
     for field in (number, window.playback_bar.grain, window.playback_bar.question):
         assert field
         field.show()
