@@ -10,7 +10,14 @@ import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QComboBox, QFileDialog, QLabel, QPushButton
+from PySide6.QtWidgets import (
+    QApplication,
+    QComboBox,
+    QFileDialog,
+    QLabel,
+    QPushButton,
+    QTabBar,
+)
 
 import visualizer
 from tests.support.tiny_models import POSITIONS, VOCABULARY, save_tiny_model
@@ -36,6 +43,8 @@ if TYPE_CHECKING:
 
     from tests.support.window_input import Hand
     from visualizer.features.layer_overview.widget import LayerOverviewPane
+
+DIRECT = Qt.FindChildOption.FindDirectChildrenOnly
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # libraries warn about small models
 
@@ -64,6 +73,22 @@ def open_by_menu(hand: Hand, folder: Path) -> None:
     dialog.setDirectory(str(folder.parent))
     dialog.fileSelected.emit(str(folder))
     dialog.reject()
+
+
+def test_all_pane_tabs_of_a_model_are_visible(hand: Hand, folder: Path) -> None:
+    open_by_menu(hand, folder)
+    hand.until(lambda: hand.window.workspace.document.model is not None)
+    hand.settle()
+
+    def tab_bar() -> QTabBar | None:
+        bars = hand.window.findChildren(QTabBar, options=DIRECT)
+        titles = ((bar, [bar.tabText(at) for at in range(bar.count())]) for bar in bars)
+        return next((bar for bar, shown in titles if "Next token" in shown), None)
+
+    hand.until(lambda: bool((bar := tab_bar()) and bar.width() >= bar.sizeHint().width()))
+    docks = hand.window.docks
+    assert docks.docks["Next token"].width() > docks.docks["Next token"].minimumSizeHint().width()
+    assert hand.window.board.width() > hand.window.width() / 2
 
 
 def test_a_model_reads_the_text_of_the_window(hand: Hand, folder: Path) -> None:

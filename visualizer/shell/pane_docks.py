@@ -484,6 +484,7 @@ class PaneDocks(QObject):
         other tabs have been laid out.
         """
         if not self._to_open:
+            self._widen_to_tabs()
             return
         id_ = self._to_open.pop(0)
         if id_ in self.pages:  # the heatmaps remain until the pane has content
@@ -492,6 +493,17 @@ class PaneDocks(QObject):
         else:
             self.open_pane(id_)
         self._next.start()
+
+    def _widen_to_tabs(self) -> None:
+        """Widen the panes on the right so that no tab is cut, unless this takes too much room."""
+        direct = Qt.FindChildOption.FindDirectChildrenOnly
+        bars = self._window.findChildren(QTabBar, options=direct)
+        wanted = max((bar.sizeHint().width() for bar in bars if bar.isVisible()), default=0)
+        most = MAX_GROWTH * DEFAULT_WIDTHS_PX[PaneArea.RIGHT] * text_scale()
+        right = [self.docks[pane.id] for pane in PANES if pane.area is PaneArea.RIGHT]
+        narrower = {dock: wanted for dock in right if dock.isVisible() and dock.width() < wanted}
+        if narrower and wanted <= most:
+            self._resize_docks(narrower)
 
     def connect_opening_commands(self, actions: Mapping[str, QAction]) -> None:
         """For each command that has results in a pane, open this pane when the command is used."""
