@@ -33,6 +33,7 @@ from visualizer.heatmap.flow_placement import (
     OPERATION_PX,
     SMALL_LABEL_PX,
     TITLE_PX,
+    row_axis_name,
 )
 from visualizer.heatmap.flow_presenter import BIAS_TEXT, OPERATION_SIGN, SHORTER_TEXTS
 from visualizer.heatmap.flow_timeline_paint import LINE_PX, heading_line
@@ -367,7 +368,7 @@ def _paint_axis_names(painter: QPainter, placement: FlowPlacement, theme: Theme)
     slot, labels, scale = row_label_slot(placement), placement.layout.row_labels, text_scale()
     metrics, font = font_metrics(OPERATION_PX), scaled_font(OPERATION_PX)
     if slot:
-        name = f"{axis_noun(slot.heatmap.rows.name)} ↓"
+        name = row_axis_name(slot.heatmap.rows)
         width, line = metrics.horizontalAdvance(name), metrics.height()
         left = labels.right - 8 * scale - width
         area = QRectF(left, labels.top - line - 4 * scale, width, line)

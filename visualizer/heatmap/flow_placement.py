@@ -11,6 +11,7 @@ from PySide6.QtGui import QFont, QFontMetricsF
 
 from visualizer.attention.flow_columns import FlowPart
 from visualizer.attention.roles import Role
+from visualizer.attention.stages import axis_noun
 from visualizer.heatmap.board import FlowBoardPanels
 from visualizer.heatmap.board_layout import (
     BoardLayout,
@@ -31,11 +32,10 @@ from visualizer.widgets.fonts import scaled_font, system_font, text_scale
 
 if TYPE_CHECKING:
     from visualizer.attention.flow_columns import FlowColumn
-    from visualizer.heatmap.board import Board, Heatmap
+    from visualizer.heatmap.board import Board, Heatmap, HeatmapAxis
 
 TITLE_PX, OPERATION_PX, LABEL_PX, SMALL_LABEL_PX, TINY_LABEL_PX = 14, 11, 13, 11, 9
 MAX_ROW_LABEL_PX, MAX_KEY_LABEL_PX = 120, 72
-INDEX_LABEL_PX = 28
 DOTS_GAP_PX, DOT_PITCH_PX, DOT_RADIUS_PX = 9, 9, 2.5
 """Dots after the title of a matrix with several states: gap to the title, pitch and radius."""
 MAX_LABEL_SHARE = 0.2
@@ -91,10 +91,10 @@ def place_flow_panels(
         flow = _without_collapsible_columns(flow)
     sizes = tuple(_column_constraints(flow, at) for at in range(len(flow.columns)))
     rows = max((panel.values.shape[0] for panel in flow.panels), default=1)
-    labels = _row_labels(flow)
+    axis = _row_axis(flow)
     size = FlowConstraints(
         width, height, rows, max(1, len(flow.thumbnails)),
-        min(_row_label_width(labels, height), MAX_LABEL_SHARE * width),
+        min(_row_label_width(axis, height), MAX_LABEL_SHARE * width),
         _key_label_height(flow, width / 2), _has_residual(flow), is_page, scale,
         _upright_label_height(flow, width / 2),
     )  # fmt: skip
@@ -251,9 +251,14 @@ def _widest_label_width(labels: tuple[str, ...]) -> float:
     return _widest_text_width(labels, LABEL_PX, QFont.Weight.Normal, system_font())
 
 
-def _row_labels(flow: FlowBoardPanels) -> tuple[str, ...]:
+def _row_axis(flow: FlowBoardPanels) -> HeatmapAxis:
     panel = next((one for one in flow.panels if one.rows.name == "query"), flow.panels[0])
-    return panel.rows.labels
+    return panel.rows
+
+
+def row_axis_name(axis: HeatmapAxis) -> str:
+    """Return the name of the rows, for use above their labels."""
+    return f"{axis_noun(axis.name)} ↓"
 
 
 def shows_token_labels(count: int, pitch: float) -> bool:
@@ -282,15 +287,24 @@ def _token_label_texts(labels: tuple[str, ...], pitch: float) -> tuple[str, ...]
     return tuple(token_label_text(labels, at, pitch) for at in range(len(labels)))
 
 
-def _row_label_width(labels: tuple[str, ...], height: float) -> float:
-    """Return the width of the row labels, for rows with a total height of at most `height`."""
-    scale, pitch = text_scale(), height / max(1, len(labels))
+def _row_label_width(axis: HeatmapAxis, height: float) -> float:
+    """Return the width of the row labels and of their name.
+
+    Parameters
+    ----------
+    height : float
+        Maximum total height of the rows.
+    """
+    labels, scale = axis.labels, text_scale()
+    pitch, font = height / max(1, len(labels)), system_font()
+    name = (row_axis_name(axis),)
+    least = _widest_text_width(name, OPERATION_PX, QFont.Weight.Normal, font) + 8 * scale
     if not shows_token_labels(len(labels), pitch):
         last = (f"{len(labels):,}",)
-        position = _widest_text_width(last, OPERATION_PX, QFont.Weight.DemiBold, system_font())
-        return max(INDEX_LABEL_PX * scale, position + 2)
+        position = _widest_text_width(last, OPERATION_PX, QFont.Weight.DemiBold, font)
+        return max(least, position + 2)
     texts = _token_label_texts(labels, pitch)
-    return min(MAX_ROW_LABEL_PX * scale, _widest_label_width(texts) + 2)
+    return max(least, min(MAX_ROW_LABEL_PX * scale, _widest_label_width(texts) + 2))
 
 
 def _key_label_height(flow: FlowBoardPanels, width: float) -> float:

@@ -36,6 +36,17 @@ def test_what_is_offered_of_a_long_text_has_it_where_the_cursor_stands(qtbot: Qt
     QApplication.clipboard().clear()
 
 
+def test_no_letter_is_scrolled_out_of_the_field(qtbot: QtBot) -> None:
+    box = InputTextEdit()
+    qtbot.addWidget(box)
+    box.resize(300, 50)
+    box.show()
+    for count in range(1, 80):
+        box.show_text("il " * count)
+        QTest.keyClicks(box, "x")
+        assert box.horizontalScrollBar().value() == 0
+
+
 def test_another_text_is_shown_from_its_beginning(qtbot: QtBot) -> None:
     box = InputTextEdit()
     qtbot.addWidget(box)

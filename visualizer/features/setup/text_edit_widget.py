@@ -74,7 +74,11 @@ class InputTextEdit(QPlainTextEdit):
         self.setUndoRedoEnabled(False)
         install_input_filters(self)
         self.document().setDocumentMargin(0)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)  # all lines wrap
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        # All lines wrap, but a cursor at the end of a full line would scroll by its width.
+        self.horizontalScrollBar().rangeChanged.connect(
+            lambda: self.horizontalScrollBar().setMaximum(0)
+        )
         self.document().documentLayout().documentSizeChanged.connect(self._fit_height)
         self._fit_height()
         self.setTabChangesFocus(True)
