@@ -77,6 +77,12 @@ def _open_documentation(window: QMainWindow) -> None:
     open_documentation(window, "lab.md")
 
 
+def _open_command_palette(window: QMainWindow) -> None:
+    from visualizer.widgets.command_palette import open_command_palette  # slow to import
+
+    open_command_palette(window)
+
+
 LabCommand = Command[LabControllers, LabCommandState]
 
 RUN, TRAIN, TEXT, VIEW, HELP = "&Run", "&Train", "Te&xt", "&View", "&Help"
@@ -177,6 +183,8 @@ LAB_COMMANDS: tuple[LabCommand, ...] = (
     LabCommand("theme.set_scheme dark", VIEW, "Theme: &dark",
         lambda c: c.set_scheme(ColourScheme.DARK),
         ("Ctrl+Alt+D",), group="scheme", is_checked=lambda now: now.scheme is ColourScheme.DARK),
+    LabCommand("command_palette.open", HELP, "&Find command…",
+        lambda c: _open_command_palette(c.window), ("Ctrl+Shift+P",)),
     LabCommand("documentation.open", HELP, "&Documentation",
         lambda c: _open_documentation(c.window),
         ("Ctrl+F1",)),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
+from visualizer.attention.settings import SETTINGS
 from visualizer.attention.spec import OWN_LAYERS
 from visualizer.export.export_controller import ExportController
 from visualizer.features.controllers import FeatureControllers
@@ -158,6 +160,22 @@ class WindowControllers(FeatureControllers):
         page.left.connect(self.board.setFocus)
         page.startChosen.connect(self.settings_controller.show_current_settings)
         self.settings_controller.startPageChosen.connect(page.update_page)
+
+    def open_command_palette(self) -> None:
+        """Open the palette with all commands, settings and sections of the documentation."""
+        from visualizer.widgets.command_palette import (  # slow to import
+            PaletteEntry,
+            open_command_palette,
+        )
+
+        bar = self.settings_bar
+        rows = ((setting.label, bar.rows.get(setting.name)) for setting in SETTINGS)
+        settings = [
+            PaletteEntry(label, "Module settings", partial(bar.reveal_control, row.control))
+            for label, row in rows
+            if row and row.isEnabled()
+        ]
+        open_command_palette(self.window, settings)
 
     def reset_layout(self) -> None:
         """Arrange the panes as in a new window; during a lesson, the lesson pane stays open."""

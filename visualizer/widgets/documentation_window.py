@@ -68,9 +68,11 @@ SCROLL_KEYS = {
 """Keys that scroll the page, because they have no effect in the search field."""
 
 
-def open_documentation(window: QWidget, page: str = INDEX_PAGE) -> None:
-    """Open the documentation at a page; if it is already open, bring it to the front."""
-    shown = window.findChild(DocumentationWindow) or DocumentationWindow(window, page)
+def open_documentation(window: QWidget, page: str = "", anchor: str = "") -> None:
+    """Bring the documentation to the front, at a section of a page or where it was left."""
+    shown = window.findChild(DocumentationWindow) or DocumentationWindow(window)
+    if page:
+        shown.browser.open_page(page, anchor)
     shown.show()
     shown.raise_()
     shown.activateWindow()
