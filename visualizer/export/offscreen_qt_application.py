@@ -30,10 +30,6 @@ QT_START_ERROR = (
     "Cannot draw: Qt could not start. Reinstall it: pip install "
     "--force-reinstall PySide6-Essentials"
 )
-FONTS_MISSING_NOTICE = (
-    "No fonts are installed, so text in images appears as boxes. Install fonts, for "
-    "example the package fonts-dejavu-core."
-)
 MAX_LISTED_CHARACTERS = 10
 """Maximum number of missing characters that a message lists."""
 _INVISIBLE_CATEGORIES = {"Cc", "Cf", "Cs", "Zs"}
@@ -60,7 +56,10 @@ def offscreen_qt() -> Iterator[None]:
     with _DRAWING:
         application = _make_application()
         if application is None:
-            yield
+            from visualizer.widgets.fonts import interface_font
+
+            with interface_font():
+                yield
             return
         with _qt_message_handler(_print_unless_font_message):
             try:
@@ -131,11 +130,11 @@ def describe_missing_characters(snapshot: ExportSnapshot, figure_settings: Figur
 
     Call within `offscreen_qt`.
     """
-    from PySide6.QtGui import QFontMetricsF, QGuiApplication
+    from PySide6.QtGui import QFontMetricsF
 
-    metrics = QFontMetricsF(QGuiApplication.font())
-    if not metrics.inFont("0"):
-        return FONTS_MISSING_NOTICE
+    from visualizer.widgets.fonts import system_font
+
+    metrics = QFontMetricsF(system_font())
     tokens = (token for text in (*snapshot.run.texts, snapshot.run.key_tokens) for token in text)
     letters = dict.fromkeys(chain(figure_settings.title, *tokens))
     visible = (letter for letter in letters if category(letter) not in _INVISIBLE_CATEGORIES)

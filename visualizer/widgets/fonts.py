@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from PySide6.QtGui import QFont, QFontDatabase, QFontInfo, QFontMetricsF, QGuiAp
 from visualizer.resources import resource_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from PySide6.QtCore import QSize
 
 AUTOMATIC_TEXT = 0
@@ -26,8 +29,28 @@ BUNDLED_STYLES = ("Regular", "SemiBold", "Bold")
 DEFAULT_PX = 13
 """System font height in pixels at which the text scale is 1."""
 
-system_font = QGuiApplication.font
-"""Returns the font from which all sizes derive; it may change, so caches use it as a key."""
+_replaced_font: QFont | None = None
+"""The font that replaces that of an application which is not this program's; usually None."""
+
+
+def system_font() -> QFont:
+    """Return the font from which all sizes derive; it may change, so caches use it as a key."""
+    return QGuiApplication.font() if _replaced_font is None else _replaced_font
+
+
+@contextmanager
+def interface_font() -> Iterator[None]:
+    """Context manager within which text has the shipped font in any application.
+
+    The application may be that of a notebook or of another program, whose font remains.
+    """
+    global _replaced_font
+    is_ours = BUNDLED_FAMILY in QGuiApplication.font().families()
+    before, _replaced_font = _replaced_font, None if is_ours else _create_interface_font(100)
+    try:
+        yield
+    finally:
+        _replaced_font = before
 
 
 def scaled_font(size: int, weight: QFont.Weight = QFont.Weight.Normal) -> QFont:
@@ -53,6 +76,12 @@ def apply_interface_font(percent: int) -> None:
     percent : int
         Percentage of the system's text size, or `AUTOMATIC_TEXT`.
     """
+    made = _create_interface_font(percent)
+    if made != QGuiApplication.font():  # if no font is set, Qt follows the desktop
+        QGuiApplication.setFont(made)
+
+
+def _create_interface_font(percent: int) -> QFont:
     for style in BUNDLED_STYLES:  # Qt loads a file once per application
         QFontDatabase.addApplicationFont(
             str(resource_path("fonts", f"{BUNDLED_FAMILY}-{style}.otf"))
@@ -66,8 +95,7 @@ def apply_interface_font(percent: int) -> None:
             made.setPixelSize(fitting)
     elif percent != 100:
         made.setPixelSize(round(max(DEFAULT_PX, own) * percent / 100))
-    if made != QGuiApplication.font():  # if no font is set, Qt follows the desktop
-        QGuiApplication.setFont(made)
+    return made
 
 
 def text_scale_for_screen(screen: QSize) -> float:
