@@ -100,6 +100,19 @@ def test_heatmaps_are_large_in_presenter_mode(teacher: Hand) -> None:
     assert teacher.board.hasFocus()
 
 
+def test_numbers_of_the_enlarged_matrix_can_be_read_from_afar(teacher: Hand) -> None:
+    teacher.window.resize(1920, 1080)
+    teacher.window.controllers.show_flow()
+    teacher.settle()
+    flow = teacher.board.board_layout.flow
+    assert flow
+    focus = flow.slots[flow.panels.focus]
+    assert focus
+    assert focus.numbers
+    assert focus.numbers.pixel_size >= 24
+    assert focus.numbers.decimals >= 2
+
+
 def test_everything_is_as_it_was_after(usual_size: None, hand: Hand) -> None:
     hand.settle()
     hand.key(Key.Key_F4)  # one pane is closed, and another is in front of a tabbed pane

@@ -22,6 +22,11 @@ MAX_DECIMALS = 4
 """Maximum number of decimals, as in the book; only formats with this number use exponents."""
 SMALLEST_PX, MAX_FONT_PX = 9, 18
 """Smallest and largest font size in pixels, at the default text size."""
+LARGE_TEXT_SCALE, PROJECTED_PX = 1.4, 15.6
+"""Text scale from which large digits are preferred to more of them, and their size at scale 1.
+
+In presenter mode, numbers have 24 pixels, which can be read from the last row of a lecture hall.
+"""
 NUMBER_MARGIN_PX = 2
 """Space between a number and each side of its cell, so that neighbours never touch."""
 MAX_CELL_WIDTH_SHARE = 0.82
@@ -113,8 +118,10 @@ def cell_number_format(
         return None
     formats = list(_candidate_formats(found))
     # If no format fits at the preferred sizes, the shortest format is better than no numbers.
-    preferred_px = round(SMALLEST_PX * text_scale())
-    for smallest_px, candidates in ((preferred_px, formats), (SMALLEST_PX, formats[::-1])):
+    attempts = [(round(SMALLEST_PX * text_scale()), formats), (SMALLEST_PX, formats[::-1])]
+    if text_scale() >= LARGE_TEXT_SCALE:
+        attempts.insert(0, (round(PROJECTED_PX * text_scale()), formats))
+    for smallest_px, candidates in attempts:
         for one in candidates:
             widest = _measure_widest_number(one, found)
             if fitting := _fit_format_to_cell(one, widest, smallest_px, width, height):
