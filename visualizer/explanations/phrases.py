@@ -288,17 +288,22 @@ def most_attended_key_phrase(context: StepContext) -> str:
         return f"on average, {keys} {receive} the most attention, {part} each"
     receives = receive if context.is_before_mask else "receives"
     most = f"on average, {context.key_name(top.at)} {receives} the most attention, {part}"
-    return most + _uniform_share_phrase(context, top.at)
+    return most + _uniform_share_phrase(context, top.at, top.value)
 
 
-def _uniform_share_phrase(context: StepContext, key: int) -> str:
-    """State the mean weight that equal weights would give a key, if there is a mask."""
+def _uniform_share_phrase(context: StepContext, key: int, mean: float) -> str:
+    """State the mean weight that equal weights would give a key, if there is a mask.
+
+    If it is not below the key's mean weight, the mask is the reason for the latter.
+    """
     allowed = context.allowed_cells()[: context.query_count]
     if context.is_before_mask or allowed.all():
         return ""
     counts = np.maximum(1, allowed.sum(axis=1))
     share = float((allowed[:, key] / counts).mean())
-    return f" (if all weights were equal: {format_percentage(share)})"
+    is_due_to_mask = share >= mean * (1 - EQUALITY_TOLERANCE)
+    reason = ", because of the mask" * is_due_to_mask
+    return f"{reason} (if all weights were equal: {format_percentage(share)})"
 
 
 def empty_rows_phrase(cells: np.ndarray) -> str:
