@@ -10,7 +10,6 @@ import torch
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 
-from tests.support.window_input import CONTROL, Hand
 from tests.support.zoom_gestures import seen
 from visualizer import file_opening
 from visualizer.attention.captured_attention import CapturedAttention
@@ -22,6 +21,8 @@ from visualizer.session.document import Document
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tests.support.window_input import Hand
 
     Opened = Callable[..., Hand]
 
@@ -91,7 +92,7 @@ def test_the_keys_and_the_arrows_step_through_the_layers(opened: Opened) -> None
 def test_the_layers_are_side_by_side(opened: Opened) -> None:
     array = weights(3, 2, 5, 5)
     hand = opened(array)
-    hand.press(Qt.Key.Key_T, CONTROL | Qt.KeyboardModifier.AltModifier)
+    hand.window.actions_.by_id["view.toggle_side_by_side"].trigger()
     hand.settle()
     assert [panel.label for panel in hand.shown.heatmaps] == ["Layer 1", "Layer 2", "Layer 3"]
     for layer, panel in enumerate(hand.shown.heatmaps):

@@ -125,7 +125,7 @@ def test_every_action_is_in_a_menu_and_says_its_keys(window: MainWindow) -> None
     listed = {action for menu in window.actions_.menus.values() for action in menu.actions()}
     assert set(every_action(window)) <= listed
     for command in COMMANDS:
-        assert command.shortcuts or command.id in {"about.show", "cell.unpin"}  # Esc unpins
+        assert not any("Ctrl+Alt" in keys for keys in command.shortcuts)  # AltGr types letters
         assert all(QKeySequence(keys).toString() for keys in command.shortcuts)
         if command.id not in OPENING_BOXES:
             controllers = window.actions_.by_id[command.id].controllers
@@ -133,7 +133,7 @@ def test_every_action_is_in_a_menu_and_says_its_keys(window: MainWindow) -> None
 
 
 def test_the_list_of_keys_is_whole(hand: Hand) -> None:
-    hand.press(Qt.Key.Key_F1, Qt.KeyboardModifier.NoModifier)
+    hand.window.actions_.by_id["shortcuts.show"].trigger()
     (box,) = hand.window.findChildren(ShortcutListDialog)
     said = box.list.toPlainText()
     listed = list_shortcuts()
@@ -154,7 +154,7 @@ def test_the_list_of_keys_is_whole(hand: Hand) -> None:
 
 def test_the_list_of_keys_fits_the_window_and_is_scrolled_by_keyboard(hand: Hand) -> None:
     hand.window.resize(900, 600)
-    hand.press(Qt.Key.Key_F1, Qt.KeyboardModifier.NoModifier)
+    hand.window.actions_.by_id["shortcuts.show"].trigger()
     (box,) = hand.window.findChildren(ShortcutListDialog)
     hand.until(box.isActiveWindow)
     assert box.height() <= hand.window.height()
@@ -180,7 +180,7 @@ def test_the_list_of_keys_fits_the_window_and_is_scrolled_by_keyboard(hand: Hand
 def test_the_list_of_keys_is_searched(
     hand: Hand, typed: str, found: set[str], missing: set[str]
 ) -> None:
-    hand.press(Qt.Key.Key_F1, Qt.KeyboardModifier.NoModifier)
+    hand.window.actions_.by_id["shortcuts.show"].trigger()
     (box,) = hand.window.findChildren(ShortcutListDialog)
     QTest.keyClicks(box.search, typed)
     said = box.list.toPlainText()
@@ -219,11 +219,10 @@ def test_colours_by_keyboard(hand: Hand) -> None:
         assert hand.window.actions_.by_id[key_].isChecked()
 
 
-def test_light_and_dark_by_keyboard(hand: Hand) -> None:
-    alt = CONTROL | Qt.KeyboardModifier.AltModifier
+def test_light_and_dark_by_command(hand: Hand) -> None:
     papers = {}
-    for key, theme in ((Qt.Key.Key_D, DARK), (Qt.Key.Key_L, LIGHT)):
-        hand.press(key, alt)
+    for theme in (DARK, LIGHT):
+        hand.window.actions_.by_id[f"theme.set_scheme {theme.name}"].trigger()
         assert hand.window.theme is theme
         hand.until(hand.window.updatesEnabled)  # painting is delayed
         image = hand.window.grab().toImage()
@@ -254,7 +253,7 @@ def test_every_setting_by_keyboard(hand: Hand) -> None:
     seed = hand.window.findChild(QSpinBox, "seed QSpinBox")
     assert seed
     assert not seed.isVisible()
-    hand.press(Qt.Key.Key_Comma, CONTROL | Qt.KeyboardModifier.AltModifier)
+    hand.key(Qt.Key.Key_F2)
     assert hand.window.settings_bar.tokenizer.hasFocus()  # the first editor
     hand.until(lambda: not seed.visibleRegion().isEmpty())
     hand.key(Qt.Key.Key_Escape)
@@ -263,22 +262,22 @@ def test_every_setting_by_keyboard(hand: Hand) -> None:
 
 
 def in_turn(kind: ColourMapKind) -> list[ColourMap]:
-    """Return the maps of a kind, the default last, so that every shortcut changes the map."""
+    """Return the maps of a kind, the default last, so that every command changes the map."""
     usual, *others = colour_maps_of_kind(kind)
     return [*others, usual]
 
 
-def test_colour_maps_by_keyboard(hand: Hand) -> None:
+def test_colour_maps_by_command(hand: Hand) -> None:
     for each in in_turn(ColourMapKind.SEQUENTIAL):
-        QTest.keySequence(hand.window, QKeySequence(each.shortcut))
+        hand.window.actions_.by_id[f"view.set_map {each.id}"].trigger()
         assert hand.panel("weights").colour.map == each.id
         assert hand.panel("scores").colour.map == AUTOMATIC_MAP
         assert hand.window.actions_.by_id[f"view.set_map {each.id}"].isChecked()
 
 
-def test_colours_of_signed_numbers_by_keyboard(hand: Hand) -> None:
+def test_colours_of_signed_numbers_by_command(hand: Hand) -> None:
     for each in in_turn(ColourMapKind.DIVERGING):
-        QTest.keySequence(hand.window, QKeySequence(each.shortcut))
+        hand.window.actions_.by_id[f"view.set_diverging {each.id}"].trigger()
         assert hand.panel("scores").colour.map == each.id
         assert hand.window.actions_.by_id[f"view.set_diverging {each.id}"].isChecked()
 
@@ -399,3 +398,12 @@ def test_the_program_describes_itself(hand: Hand) -> None:
     hand.click(copy)
     assert f"Python: {platform.python_version()}" in QApplication.clipboard().text()
     hand.until(lambda: hand.boxes() == [])
+
+
+def test_f11_fills_the_screen_and_restores_the_window(hand: Hand) -> None:
+    before = hand.window.geometry()
+    hand.key(Qt.Key.Key_F11)
+    hand.until(hand.window.isFullScreen)
+    hand.key(Qt.Key.Key_F11)
+    hand.until(lambda: not hand.window.isFullScreen())
+    assert hand.window.geometry() == before

@@ -206,7 +206,7 @@ def test_missing_layers_and_texts_are_reported(
 
 
 def test_numbers_are_saved_too_if_requested(hand: Hand, tmp_path: Path) -> None:
-    hand.press(Qt.Key.Key_N, CONTROL | ALT)
+    hand.window.actions_.by_id["document.toggle_numbers"].trigger()
     save_as(hand, tmp_path / "numbers")
     recorded = read(tmp_path / f"numbers{DOCUMENT_SUFFIX}").recorded
     run = hand.window.workspace.run
@@ -534,7 +534,7 @@ def test_two_concurrent_saves_do_not_ask_about_each_other(hand: Hand, tmp_path: 
 
 def revert(hand: Hand) -> None:
     hand.activate()
-    hand.press(Qt.Key.Key_R, CONTROL | ALT)
+    hand.window.actions_.by_id["document.revert"].trigger()
     at_rest(hand)
 
 

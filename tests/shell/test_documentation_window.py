@@ -34,7 +34,7 @@ PAGES = [page.name for page in read_documentation_pages(documentation_path())]
 @pytest.fixture
 def pages(hand: Hand) -> Iterator[DocumentationWindow]:
     """Open the documentation by its shortcut."""
-    hand.press(Qt.Key.Key_F1)
+    hand.press(Qt.Key.Key_F1, Qt.KeyboardModifier.NoModifier)
     (opened,) = hand.window.findChildren(DocumentationWindow)
     hand.until(opened.isActiveWindow)
     yield opened
@@ -120,7 +120,7 @@ def test_every_page_is_shown_whole_with_its_images(pages: DocumentationWindow, n
 def test_a_second_call_brings_the_window_back(pages: DocumentationWindow, hand: Hand) -> None:
     pages.browser.open_page("lab.md")
     hand.activate()
-    hand.press(Qt.Key.Key_F1)
+    hand.press(Qt.Key.Key_F1, Qt.KeyboardModifier.NoModifier)
     assert hand.window.findChildren(DocumentationWindow) == [pages]
     hand.until(pages.isActiveWindow)
     assert shown(pages) == "The language lab"

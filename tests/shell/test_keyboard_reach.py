@@ -16,6 +16,7 @@ from tests.support.colour_vision import contrast
 from tests.support.image_pixels import rgb_of
 from visualizer.attention.settings import SETTINGS_BY_NAME
 from visualizer.session.cell_address import Cell
+from visualizer.session.view_options import ColourLimits
 from visualizer.shell.pane_docks import tab_stops
 from visualizer.shell.pane_table import PANES
 from visualizer.widgets.focus_ring import FocusRing
@@ -112,8 +113,8 @@ def test_all_tab_stops_show_the_focus(hand: Hand, scheme: str) -> None:
 
 
 def test_the_tab_key_goes_along_the_bar_and_the_typed_ends(hand: Hand) -> None:
-    hand.key(Qt.Key.Key_F11)
-    hand.press(Qt.Key.Key_8, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
+    hand.press(Qt.Key.Key_F11, Qt.KeyboardModifier.ShiftModifier)
+    hand.window.actions_.by_id[f"view.set_limits {ColourLimits.TYPED}"].trigger()
     hand.settle()
     boxes = hand.window.panes["Colours"].boxes
     hand.until(lambda: ("context", "high") in boxes and boxes["context", "high"].isVisible())
@@ -139,8 +140,8 @@ def test_the_tab_key_goes_from_shape_to_shape(hand: Hand) -> None:
 
 def test_a_wrong_end_is_reported_in_sight_of_its_box(hand: Hand) -> None:
     hand.window.resize(1280, 640)
-    hand.key(Qt.Key.Key_F11)
-    hand.press(Qt.Key.Key_8, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
+    hand.press(Qt.Key.Key_F11, Qt.KeyboardModifier.ShiftModifier)
+    hand.window.actions_.by_id[f"view.set_limits {ColourLimits.TYPED}"].trigger()
     hand.settle()
     pane = hand.window.panes["Colours"]
     box = pane.boxes["scores", "high"]

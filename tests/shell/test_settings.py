@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QWidget
 
 from tests.support.accessible_text import heard
 from tests.support.examples import others_slow
-from tests.support.window_input import CONTROL, Hand
+from tests.support.window_input import Hand
 from visualizer import app
 from visualizer.attention.spec import Device
 from visualizer.session.document import Document, default_document
@@ -245,7 +245,7 @@ def choose_in_settings(hand: Hand) -> None:
 
 
 def choose_in_menu(hand: Hand) -> None:
-    hand.press(Qt.Key.Key_D, CONTROL | ALT)
+    hand.window.actions_.by_id["theme.set_scheme dark"].trigger()
 
 
 @pytest.mark.slow
@@ -315,6 +315,6 @@ def test_the_labs_theme_is_that_of_all_windows(windows: WindowManager, qtbot: Qt
     assert windows.lab
     windows.lab.activateWindow()
     hand.until(windows.lab.isActiveWindow)
-    QTest.keyClick(windows.lab, Qt.Key.Key_D, CONTROL | ALT)
+    windows.lab.menus.by_id["theme.set_scheme dark"].trigger()
     assert windows.lab.theme == DARK
     hand.until(lambda: window.theme == DARK)

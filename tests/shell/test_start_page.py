@@ -77,7 +77,7 @@ def test_the_page_can_be_closed_and_comes_again(hand: Hand) -> None:
     QTest.mouseClick(page_of(hand.window).close_button, LEFT)
     assert hand.window.controllers.start_page.page is None
     hand.until(hand.board.hasFocus)
-    hand.press(Qt.Key.Key_H, CONTROL | ALT)
+    hand.window.actions_.by_id["start_page.open"].trigger()
     page_of(hand.window)
     hand.key(Qt.Key.Key_Escape)
     assert hand.window.controllers.start_page.page is None
@@ -160,7 +160,7 @@ def test_the_book_opens_next_to_what_would_be_lost(hand: Hand, windows: WindowMa
     hand.key(Qt.Key.Key_Escape)
     hand.press(Qt.Key.Key_M)
     hand.settle()
-    hand.press(Qt.Key.Key_H, CONTROL | ALT)
+    hand.window.actions_.by_id["start_page.open"].trigger()
     choose(hand, StartPageExample.BOOK)
     hand.until(lambda: len(windows.all) == 2)
     hand.until(lambda: windows.all[1].workspace.computed == default_document())
@@ -277,9 +277,9 @@ def test_the_keyboard_stays_on_the_page(hand: Hand) -> None:
 
 
 def test_a_command_for_what_is_covered_uncovers_it(hand: Hand) -> None:
-    hand.press(Qt.Key.Key_D, CONTROL | ALT)  # a change of theme hides nothing
+    hand.window.actions_.by_id["theme.set_scheme dark"].trigger()  # a change of theme hides nothing
     page = page_of(hand.window)
-    hand.press(Qt.Key.Key_L, CONTROL | ALT)
+    hand.window.actions_.by_id["theme.set_scheme light"].trigger()
     assert page_of(hand.window) is page
     hand.window.actions_.by_id["module.toggle_causal_mask"].trigger()
     assert hand.window.controllers.start_page.page is None

@@ -293,6 +293,13 @@ class Monkey:
             each.windowModality() is application or each.parent() is window for each in modal
         )
 
+    def _trigger(self, window: QWidget, command: str) -> str:
+        """Run a command of a main window."""
+        if not isinstance(window, MainWindow) or self._is_blocked(window):
+            return f"no {command}"
+        window.actions_.by_id[command].trigger()
+        return command
+
     def _keys(self, target: QWidget) -> str:
         key = self._chance.choice(KEYS)
         modifiers = self._chance.choice([NONE, NONE, NONE, SHIFT, CONTROL])
@@ -450,14 +457,14 @@ class Monkey:
 
     def _lab(self, target: QWidget) -> str:
         window = target.window()
-        return self._key(window, Qt.Key.Key_L, CONTROL | ALT) if target is window else "no lab"
+        return self._trigger(window, "lab.open") if target is window else "no lab"
 
     def _connect(self, target: QWidget) -> str:
         """Open the dialog for servers, and enter the running server."""
         window = target.window()
         if not isinstance(window, MainWindow) or target is not window:
             return "no connection"
-        self._key(window, Qt.Key.Key_Z, CONTROL | ALT)
+        self._trigger(window, "model.connect")
         dialog = window.findChild(ModelConnectionDialog) if isValid(window) else None
         if dialog is None or not dialog.isVisible() or not dialog.connect_button.isEnabled():
             return "the dialog of servers"

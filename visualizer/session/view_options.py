@@ -29,56 +29,34 @@ class ColourMap(Struct, frozen=True):
         Label in a list of maps of the same kind.
     menu_text : str
         Label of its command, with the mnemonic marked by ``&``.
-    shortcut : str
-        Keyboard shortcut of its command.
     """
 
     id: str
     title: str
     kind: ColourMapKind
     menu_text: str
-    shortcut: str
 
 
 AUTOMATIC_MAP = "automatic"
 """Id of the map for signed values that has variants for light and dark backgrounds."""
 
 COLOUR_MAPS: tuple[ColourMap, ...] = (
-    ColourMap("plum", "Plum", ColourMapKind.SEQUENTIAL, "&plum", "Ctrl+Alt+Shift+1"),
-    ColourMap("viridis", "viridis", ColourMapKind.SEQUENTIAL, "&viridis", "Ctrl+Alt+1"),
-    ColourMap("cividis", "cividis", ColourMapKind.SEQUENTIAL, "&cividis", "Ctrl+Alt+2"),
-    ColourMap("magma", "magma", ColourMapKind.SEQUENTIAL, "&magma", "Ctrl+Alt+3"),
+    ColourMap("plum", "Plum", ColourMapKind.SEQUENTIAL, "&plum"),
+    ColourMap("viridis", "viridis", ColourMapKind.SEQUENTIAL, "&viridis"),
+    ColourMap("cividis", "cividis", ColourMapKind.SEQUENTIAL, "&cividis"),
+    ColourMap("magma", "magma", ColourMapKind.SEQUENTIAL, "&magma"),
+    ColourMap("CET-CBL1", "Blue (CET-CBL1)", ColourMapKind.SEQUENTIAL, "&blue (CET-CBL1)"),
+    ColourMap("CET-L1", "Grey (CET-L1)", ColourMapKind.SEQUENTIAL, "gr&ey (CET-L1)"),
     ColourMap(
-        "CET-CBL1", "Blue (CET-CBL1)", ColourMapKind.SEQUENTIAL, "&blue (CET-CBL1)", "Ctrl+Alt+4"
+        AUTOMATIC_MAP, "Same as theme", ColourMapKind.DIVERGING, "&Signed numbers: same as theme"
     ),
-    ColourMap("CET-L1", "Grey (CET-L1)", ColourMapKind.SEQUENTIAL, "gr&ey (CET-L1)", "Ctrl+Alt+5"),
-    ColourMap(
-        AUTOMATIC_MAP,
-        "Same as theme",
-        ColourMapKind.DIVERGING,
-        "&Signed numbers: same as theme",
-        "Ctrl+Alt+6",
-    ),
-    ColourMap(
-        "CET-CBD1",
-        "Light at 0",
-        ColourMapKind.DIVERGING,
-        "Signed numbers: &light at 0",
-        "Ctrl+Alt+7",
-    ),
-    ColourMap(
-        "blue-gold-dark",
-        "Dark at 0",
-        ColourMapKind.DIVERGING,
-        "Signed numbers: &dark at 0",
-        "Ctrl+Alt+0",
-    ),
+    ColourMap("CET-CBD1", "Light at 0", ColourMapKind.DIVERGING, "Signed numbers: &light at 0"),
+    ColourMap("blue-gold-dark", "Dark at 0", ColourMapKind.DIVERGING, "Signed numbers: &dark at 0"),
     ColourMap(
         "CET-D6",
         "Darker at 0 (CET-D6)",
         ColourMapKind.DIVERGING,
         "Signed numbers: dar&ker at 0 (CET-D6)",
-        "Ctrl+Alt+B",
     ),
 )
 """All colour maps, in the order of the menu and the lists."""

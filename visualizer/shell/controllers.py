@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from PySide6.QtCore import Qt
+
 from visualizer.attention.settings import SETTINGS
 from visualizer.attention.spec import OWN_LAYERS
 from visualizer.export.export_controller import ExportController
@@ -176,6 +178,10 @@ class WindowControllers(FeatureControllers):
             if row and row.isEnabled()
         ]
         open_command_palette(self.window, settings)
+
+    def toggle_full_screen(self) -> None:
+        """Let the window fill the screen, or restore its size."""
+        self.window.setWindowState(self.window.windowState() ^ Qt.WindowState.WindowFullScreen)
 
     def reset_layout(self) -> None:
         """Arrange the panes as in a new window; during a lesson, the lesson pane stays open."""

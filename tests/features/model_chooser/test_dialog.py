@@ -55,8 +55,8 @@ def chooser(hand: Hand) -> ModelChooserController:
 
 
 def opened(hand: Hand) -> ModelChooserDialog:
-    """Open the dialog with its shortcut, and wait for the list."""
-    hand.press(Qt.Key.Key_K, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
+    """Open the dialog with its command, and wait for the list."""
+    hand.window.actions_.by_id["model.open"].trigger()
     dialog = chooser(hand).dialog
     assert dialog is not None
     hand.until(dialog.isActiveWindow)

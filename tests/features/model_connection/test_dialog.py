@@ -96,8 +96,8 @@ def connection(hand: Hand) -> ModelConnectionController:
 
 
 def opened(hand: Hand) -> ModelConnectionDialog:
-    """Open the dialog with its shortcut."""
-    hand.press(Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
+    """Open the dialog with its command."""
+    hand.window.actions_.by_id["model.connect"].trigger()
     dialog = connection(hand).dialog
     assert dialog is not None
     hand.until(dialog.isActiveWindow)
@@ -404,7 +404,7 @@ def locked(monkeypatch: pytest.MonkeyPatch) -> Iterator[LockedSecrets]:
 
 
 def test_the_dialog_does_not_wait_for_a_locked_keyring(hand: Hand, locked: LockedSecrets) -> None:
-    hand.press(Qt.Key.Key_Z, Qt.KeyboardModifier.ControlModifier | Qt.KeyboardModifier.AltModifier)
+    hand.window.actions_.by_id["model.connect"].trigger()
     dialog = connection(hand).dialog
     assert dialog is not None
     hand.until(locked.is_asked.is_set)
