@@ -21,6 +21,7 @@ from visualizer.version import __version__ as __version__
 if TYPE_CHECKING:
     from visualizer.api.argument_conversion import AttendArguments, FigureArguments
     from visualizer.api.attention_api import Attention, attend, load
+    from visualizer.api.given_arrays import from_arrays
     from visualizer.api.model_api import Model, open_model
     from visualizer.api.model_attention import ModelAttention, capture
     from visualizer.api.notebook_display import Figure
@@ -38,6 +39,7 @@ __all__ = [
     "TrainedModel",
     "attend",
     "capture",
+    "from_arrays",
     "load",
     "open_model",
 ]
@@ -46,6 +48,7 @@ _MODULES = {
     "open_model": "model_api",
     "ModelAttention": "model_attention",
     "capture": "model_attention",
+    "from_arrays": "given_arrays",
 }
 """Modules that define the names; all other names are defined in `attention_api`."""
 

@@ -143,6 +143,7 @@ NOT_STAGES = {
     "visualizer/features/token_strip/presenter.py": "words of a sentence",
     "visualizer/lab/attention_view/presenter.py": "words of a caption",
     "visualizer/lab/training/loss_history.py": "slots",
+    "visualizer/models/array_runs.py": "words of a sentence",
     "visualizer/models/attention_recorder.py": "fields of a recorded call",
     "visualizer/models/kv_cache_generation.py": "attributes of a cache of transformers",
     "visualizer/models/chunked_prefill.py": "fields of a recorded call",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from visualizer.api.argument_validation import (
     describe_value,
@@ -15,6 +15,7 @@ from visualizer.api.argument_validation import (
 )
 from visualizer.api.attention_api import Attention
 from visualizer.api.notebook_display import Overview
+from visualizer.attention.roles import Role
 from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.token_labels import label_tokens
 from visualizer.brief_repr import truncate
@@ -34,6 +35,7 @@ from visualizer.session.head_order import HeadOrder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
     from typing import Unpack
 
     import numpy as np
@@ -41,7 +43,14 @@ if TYPE_CHECKING:
     from visualizer.api.argument_conversion import FigureArguments
     from visualizer.api.notebook_display import ExplainedValue, Figure
     from visualizer.models.recorded_runs import LayerGroupRun
-    from visualizer.models.recorded_texts import RecordedBatch
+
+
+class TextBatch(Protocol):
+    """The texts of a batch; the runs of a text are built on first access."""
+
+    def __len__(self) -> int: ...
+
+    def runs_of_text(self, at: int) -> tuple[LayerGroupRun, ...]: ...
 
 
 @contextmanager
@@ -84,7 +93,7 @@ def capture(
     from visualizer.models.recorded_texts import RecordedBatch, record_texts
     from visualizer.models.wrapped_model_search import find_transformers_model
 
-    labels = () if tokens is None else _parse_token_lists(tokens)
+    labels = () if tokens is None else parse_token_lists("tokens", tokens)
     transformers_model = find_transformers_model(model)
     attention = ModelAttention(())
     with record_texts(transformers_model) as recorded:
@@ -97,14 +106,15 @@ def capture(
     object.__setattr__(attention, "batch", batch if len(batch) > 1 else None)
 
 
-def _parse_token_lists(tokens: object) -> tuple[tuple[str, ...], ...]:
-    texts = validate_sequence("tokens", "a list of texts", tokens)
+def parse_token_lists(name: str, tokens: object) -> tuple[tuple[str, ...], ...]:
+    """Return the labels of the tokens of each text, given one list, or one list per text."""
+    texts = validate_sequence(name, "a list of texts", tokens)
     if texts and not any(isinstance(each, str) for each in texts):
-        token_lists = [validate_sequence("tokens", "a list of texts", each) for each in texts]
+        token_lists = [validate_sequence(name, "a list of texts", each) for each in texts]
     else:
         token_lists = [texts]
     return tuple(
-        label_tokens([validate_string("tokens", word) for word in words]) for words in token_lists
+        label_tokens([validate_string(name, word) for word in words]) for words in token_lists
     )
 
 
@@ -128,7 +138,7 @@ class ModelAttention:
     """
 
     runs: tuple[LayerGroupRun, ...]
-    batch: RecordedBatch | None = None
+    batch: TextBatch | None = None
 
     def __repr__(self) -> str:
         if not self.runs:
@@ -241,6 +251,20 @@ class ModelAttention:
         found, at = self._find_run_of_layer(layer)
         return _attention_of_layer_group(found).figure(stages, heads, layer=at, **look)
 
+    def save(self, *paths: str | Path, layer: int | None = None) -> None:
+        """Write files, each in the format of its suffix; see `Figure.save`.
+
+        Documents and data files, such as ``.attention``, ``.npz`` and ``.csv``, contain all layers
+        that have the same structure as the given layer; figures show the given layer.
+
+        Parameters
+        ----------
+        layer : int, optional
+            Index of the layer in the model; the first layer by default.
+        """
+        shown = min(layer_numbers(self._runs_of_single_part())) if layer is None else layer
+        self.figure(layer=shown).save(*paths)
+
     def overview(self, order: str = HeadOrder.LAYER) -> Overview:
         """Draw all heads of all layers as small heatmaps.
 
@@ -259,7 +283,7 @@ class ModelAttention:
             If the layers have different numbers of heads.
         """
         chosen = validate_choice("order", HeadOrder, order)
-        runs = [(each.run, each.group.layers) for each in self._runs_of_single_part()]
+        runs = [(each.run, each.group.layers) for each in self._runs_with_weights()]
         with offscreen_qt():
             from visualizer.export.figures.png_writer import render_overview_png
 
@@ -276,7 +300,7 @@ class ModelAttention:
         and normalized (Kobayashi et al. 2020): half the sum of the absolute differences. A measure
         is NaN if there is nothing to average.
         """
-        return list_head_measure_rows(self._runs_of_single_part())
+        return list_head_measure_rows(self._runs_with_weights())
 
     def _require_runs(self) -> tuple[LayerGroupRun, ...]:
         if not self.runs:
@@ -287,6 +311,16 @@ class ModelAttention:
 
     def _runs_of_single_part(self) -> tuple[LayerGroupRun, ...]:
         return require_single_part(self._require_runs())
+
+    def _runs_with_weights(self) -> tuple[LayerGroupRun, ...]:
+        runs = self._runs_of_single_part()
+        if not all(Role.WEIGHTS in each.run.trace for each in runs):
+            sentence = (
+                "Attention weights are required, but some of the numbers are negative, so they are "
+                "scores. Pass the weights, such as the softmax of the scores."
+            )
+            raise InputError("attention", sentence)
+        return runs
 
     def _find_run_of_layer(self, layer: object) -> tuple[LayerGroupRun, int]:
         number = validate_integer("layer", layer)

@@ -138,14 +138,8 @@ def _without_batch_axis(entry: ArrayEntry, first: list[int]) -> list[int]:
 
 
 def _check_sizes(sizes: tuple[int, int, int, int], count: int) -> None:
-    limits = (MAX_LAYERS, MAX_VALUES["heads"], MAX_TOKENS, MAX_TOKENS)
-    names = ("layers", "heads", "queries", "keys")
-    for size, largest, name in zip(sizes, limits, names, strict=True):
-        if size > largest:
-            shape = " × ".join(f"{size:,}" for size in sizes)
-            raise unreadable_file_error(
-                f"Attention of shape {shape} has {size:,} {name}; the maximum is {largest:,}."
-            )
+    if problem := describe_excessive_size(sizes):
+        raise unreadable_file_error(problem)
     free = usable_bytes(Device.CPU)
     if MEMORY_COPIES * count > free:
         needed = f"{MEMORY_COPIES * count / 2**30:,.1f} GiB of memory"
@@ -153,6 +147,17 @@ def _check_sizes(sizes: tuple[int, int, int, int], count: int) -> None:
             f"Opening the file needs {needed}, but only {free / 2**30:,.1f} GiB is available. "
             "Save fewer layers or heads."
         )
+
+
+def describe_excessive_size(sizes: tuple[int, int, int, int]) -> str:
+    """Return a sentence about the first of the sizes [layer, head, query, key] above its limit."""
+    limits = (MAX_LAYERS, MAX_VALUES["heads"], MAX_TOKENS, MAX_TOKENS)
+    names = ("layers", "heads", "queries", "keys")
+    shape = " × ".join(f"{size:,}" for size in sizes)
+    for size, largest, name in zip(sizes, limits, names, strict=True):
+        if size > largest:
+            return f"Attention of shape {shape} has {size:,} {name}; the maximum is {largest:,}."
+    return ""
 
 
 TOKEN_ARRAY_NAMES = ("tokens", "words", "labels")
@@ -187,14 +192,8 @@ def add_tokens(
     )
     if len(found) == 1 and not (both or queries or keys):
         (both,) = found.values()
-    if keys and not queries and not both:
-        queries = numbered_labels(captured.queries)
+    fitting = with_tokens(captured, both, queries, keys)
     queries, keys = queries or both, keys or both
-    fitting = replace(
-        captured,
-        query_tokens=queries if len(queries) == captured.queries else (),
-        key_tokens=keys if len(keys) == captured.keys else (),
-    )
     has_some = bool(fitting.query_tokens or fitting.key_tokens)
     if not (queries or keys) and captured.queries < captured.keys:
         return fitting, SEPARATE_NUMBERING_NOTICE
@@ -203,6 +202,31 @@ def add_tokens(
     counts = f"{len(queries or keys):,} tokens for {captured.queries:,} queries"
     notice = f"Found {counts} and {captured.keys:,} keys, so positions have numbers, not labels."
     return fitting, notice
+
+
+def with_tokens(
+    captured: CapturedAttention,
+    both: tuple[str, ...],
+    queries: tuple[str, ...],
+    keys: tuple[str, ...],
+) -> CapturedAttention:
+    """Return captured attention with those tokens whose number matches the axis.
+
+    Parameters
+    ----------
+    both : tuple of str
+        Tokens of one text, to which the queries and the keys belong.
+    queries, keys : tuple of str
+        Tokens of only one axis. If there are only tokens of the keys, the queries are numbered.
+    """
+    if keys and not queries and not both:
+        queries = numbered_labels(captured.queries)
+    queries, keys = queries or both, keys or both
+    return replace(
+        captured,
+        query_tokens=queries if len(queries) == captured.queries else (),
+        key_tokens=keys if len(keys) == captured.keys else (),
+    )
 
 
 def _find_tokens(found: Texts, names: tuple[str, ...]) -> tuple[str, ...]:
