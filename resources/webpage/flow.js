@@ -9,9 +9,7 @@ let flowArea = null, flowImage = null;
 async function readPictures() {
   for (const name of Object.keys(board.themes)) {
     const packed = document.getElementById(`flow-${name}`);
-    const stream = new Blob([bytesOf(packed.textContent)]).stream()
-      .pipeThrough(new DecompressionStream("deflate"));
-    const svg = new Blob([await new Response(stream).arrayBuffer()], {type: "image/svg+xml"});
+    const svg = new Blob([await inflate(packed.textContent)], {type: "image/svg+xml"});
     pictures[name] = URL.createObjectURL(svg);
     packed.remove();
   }

@@ -1,13 +1,5 @@
 // Creates and lays out the parts of a panel.
 
-function add(parent, name, className = "", text = "") {
-  const made = document.createElement(name);
-  if (className) made.className = className;
-  if (text) made.textContent = text;
-  parent?.append(made);
-  return made;
-}
-
 function theme() {
   if (isPrinting) return board.themes.print;
   return board.themes[chosen || (system.matches ? "dark" : "light")];
@@ -37,23 +29,13 @@ function maxLabelWidth(labels) {
   return widths.get(labels);
 }
 
-function bytesOf(text) {
-  const letters = atob(text), bytes = new Uint8Array(letters.length);
-  for (let at = 0; at < bytes.length; at++) bytes[at] = letters.charCodeAt(at);
-  return bytes;
-}
-
 async function unpack(panel, text) {
-  const stream = new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("deflate"));
-  const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
+  const bytes = await inflate(text);
   const count = panel.shape[0] * panel.shape[1], size = panel.bytes;
   panel.entries = bytes.subarray(0, count);
   panel.marks = bytes.subarray(count, 2 * count);
-  const planes = bytes.subarray(2 * count), joined = new Uint8Array(size * count);
-  for (let plane = 0; plane < size; plane++) {
-    for (let at = 0; at < count; at++) joined[at * size + plane] = planes[plane * count + at];
-  }
-  panel.values = size === 8 ? new Float64Array(joined.buffer) : new Float32Array(joined.buffer);
+  const joined = joinPlanes(bytes.subarray(2 * count), size);
+  panel.values = size === 8 ? new Float64Array(joined) : new Float32Array(joined);
 }
 
 function build(panel) {

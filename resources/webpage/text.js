@@ -1,4 +1,3 @@
-"use strict";
 // Draws the heatmaps from the data in this page, and highlights the cell that the user selects with
 // the pointer or the keyboard. Text is always inserted as plain text.
 // This file contains values that the other files share, and texts.
@@ -18,40 +17,6 @@ let chosen = board.theme, isPrinting = false, density = 1;
 let pointed = null, pinned = null;
 
 // --------------------------------------------------------------------------------------- text
-
-/** Format a number as in the program, which, unlike toFixed, rounds ties to even digits. */
-function formatNumber(value, decimals = 4) {
-  if (Number.isNaN(value)) return "NaN";
-  if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
-  const size = Math.abs(value);
-  const isPlain = size === 0 || (size >= 0.5 * Number(`1e-${decimals}`) && size < 1e5);
-  const text = isPlain ? groupThousands(roundHalfEven(size, decimals)) : formatExponent(size);
-  return value < 0 && /[^0.]/.test(text) ? `−${text}` : text;
-}
-
-/** Insert a thousands separator; the number has at most five digits before the decimal point. */
-function groupThousands(text) {
-  return text.replace(/^(\d+)(\d{3})(?=\.|$)/, "$1,$2");
-}
-
-function roundHalfEven(size, decimals) {
-  const halves = size * 2 ** (decimals + 1), times = Number(`1e${decimals}`);
-  if (halves % 2 !== 1) return size.toFixed(decimals);
-  const below = Math.floor(size * times);
-  return ((below + below % 2) / times).toFixed(decimals);
-}
-
-function formatExponent(size) {
-  let [digits, power] = size.toExponential(2).split("e");
-  const exact = Number(size.toExponential(20).split("e")[1]);
-  const half = exact < 5 ? 0 : 5 * Number(`1e${exact - 3}`);
-  if (half && size % half === 0 && size / half % 2 === 1) {
-    const below = (size / half - 1) / 2;
-    [digits, power] = ((below + below % 2) * 2 * half).toExponential(2).split("e");
-  }
-  const sign = power.startsWith("-") ? "-" : "+";
-  return `${digits}e${sign}${power.replace(/^[+-]/, "").padStart(2, "0")}`;
-}
 
 function axisName(name) {
   return {d_head: "column", d_in: "column", d_out: "column"}[name] ?? name;

@@ -8,14 +8,7 @@ script and blocks all network access.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html
-import json
 import math
-import re
-import zlib
-from functools import cache
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
@@ -23,6 +16,14 @@ from msgspec.structs import asdict
 
 from visualizer.documents.embedded_document import encode_html_script
 from visualizer.errors import InputError
+from visualizer.export.figures.self_contained_page import (
+    compress_to_base64,
+    data_element,
+    encode_colour_table,
+    encode_page_json,
+    fill_template,
+    read_page_resource,
+)
 from visualizer.export.figures.webpage_flow_board import WebpageFlowBoard
 from visualizer.format import format_number
 from visualizer.heatmap import colour_mapping
@@ -30,7 +31,6 @@ from visualizer.heatmap.board import POOLING_PREFIX
 from visualizer.heatmap.panel_colour_scale import out_of_range_masks
 from visualizer.heatmap.panel_margins import format_colour_bar_texts
 from visualizer.progress import Progress, ProgressCounter, ignore_progress
-from visualizer.resources import resource_path
 from visualizer.session.cell_address import ComparisonSide
 from visualizer.session.zoom_ranges import row_token_role
 from visualizer.widgets.theme import DARK, LIGHT, PRINT, Theme
@@ -45,7 +45,7 @@ MAX_EXACT_DIFFERENCE = 0.05
 MAX_CELL_BYTES = 18 * 2**20
 """Maximum size, in bytes, of the uncompressed cell data; such a page has about 9 to 17 MB."""
 BYTES_PER_CELL = 6
-SCRIPT_FILES = ("text.js", "layout.js", "drawing.js", "flow.js", "page.js")
+SCRIPT_FILES = ("common.js", "text.js", "layout.js", "drawing.js", "flow.js", "page.js")
 FORBIDDEN, DROPPED, HIDDEN, UNEVEN, BELOW, ABOVE = (1 << bit for bit in range(6))
 
 
@@ -80,25 +80,28 @@ def write_webpage(
     flow = WebpageFlowBoard(board) if board.flow else None
     panels = flow.panels if flow else board.heatmaps
     _check_size(panels)
+    style = read_page_resource("webpage", "page.css")
+    script = "\n".join(read_page_resource("webpage", name) for name in SCRIPT_FILES)
     before, after = (
-        _fill_template(part, title) for part in _read_resource("page.html").split("$cells")
+        fill_template(part, title, style, script, images="blob:")
+        for part in read_page_resource("webpage", "page.html").split("$cells")
     )
     description = _board_to_json(board, flow, title, caption, theme)
-    for piece in (before, _script_element("application/json", description, "id", "board")):
+    for piece in (before, data_element("application/json", description, "id", "board")):
         file.write(piece.encode("utf-8", "replace"))
     counter = ProgressCounter(progress, len(panels))
     for heatmap in panels:
         counter()
         file.write(
-            _script_element(
+            data_element(
                 "application/octet-stream", _pack_cells(heatmap), "class", "cells"
             ).encode()
         )
     for name, scheme in _themes(theme).items() if flow else ():
         assert flow is not None
-        element = _script_element(
+        element = data_element(
             "application/octet-stream",
-            _compress_to_base64(flow.draw_decorations(scheme)),
+            compress_to_base64(flow.draw_decorations(scheme)),
             "id",
             f"flow-{name}",
         )
@@ -125,32 +128,6 @@ def _check_size(panels: Sequence[Heatmap]) -> None:
 # ------------------------------------------------------------------------------------ the page
 
 
-def _fill_template(template: str, title: str) -> str:
-    """Insert the style sheet and the script, and allow only these two by their hashes."""
-    style, script = _read_resource("page.css"), "\n".join(map(_read_resource, SCRIPT_FILES))
-    rules = (
-        "default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"script-src '{_hash_source(script)}'; style-src '{_hash_source(style)}'; img-src blob:"
-    )
-    parts = {"$rules": rules, "$title": html.escape(title), "$style": style, "$script": script}
-    pattern = "|".join(map(re.escape, parts))
-    return re.sub(pattern, lambda found: parts[found.group()], template)
-
-
-@cache
-def _read_resource(name: str) -> str:
-    return resource_path("webpage", name).read_text(encoding="utf-8")
-
-
-def _hash_source(text: str) -> str:
-    digest = hashlib.sha256(text.encode("utf-8")).digest()
-    return f"sha256-{base64.b64encode(digest).decode('ascii')}"
-
-
-def _script_element(kind: str, content: str, attribute: str, name: str) -> str:
-    return f'<script type="{kind}" {attribute}="{name}">{content}</script>\n'
-
-
 def _themes(theme: Theme | None) -> dict[str, Theme]:
     return {scheme.name: scheme for scheme in (LIGHT, DARK, PRINT, *([theme] if theme else []))}
 
@@ -169,22 +146,14 @@ def _board_to_json(
         "said": board.comparison_description,
         "theme": theme.name if theme else "",
         "themes": {name: asdict(scheme) for name, scheme in themes.items()},
-        "tables": {name: {map_: _colour_table(map_, scheme) for map_ in sorted(maps)}
+        "tables": {name: {map_: encode_colour_table(map_, scheme) for map_ in sorted(maps)}
                    for name, scheme in themes.items()},
         "columns": [[_describe_panel(one, labels) | {"isLabelled": False}] for one in panels]
                    if flow else _describe_columns(board, labels),
         "flow": flow.describe_layout() if flow else None,
         "labels": list(labels),
     }  # fmt: skip
-    text = json.dumps(description, allow_nan=False, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _colour_table(map_: str, theme: Theme) -> list[str]:
-    """Return the colours of a map in hexadecimal, and whether each of them requires dark text."""
-    words = colour_mapping.colour_table(map_, theme) & 0xFFFFFF
-    light = colour_mapping.dark_text_mask(map_, theme).astype(int)
-    return ["".join(f"{word:06x}" for word in words.tolist()), "".join(map(str, light.tolist()))]
+    return encode_page_json(description)
 
 
 def _describe_columns(
@@ -270,12 +239,7 @@ def _pack_cells(heatmap: Heatmap) -> str:
         + _mark_flags(heatmap).tobytes()
         + planes.tobytes()
     )
-    return _compress_to_base64(content)
-
-
-def _compress_to_base64(content: bytes) -> str:
-    """Compress bytes with deflate and encode them as base64."""
-    return base64.b64encode(zlib.compress(content)).decode("ascii")
+    return compress_to_base64(content)
 
 
 def _panel_values(heatmap: Heatmap) -> np.ndarray:
