@@ -47,6 +47,7 @@ def returned(folder: Path) -> Iterator[Any]:
     read = model.attend(TEXT)
     yield read
     yield read.overview()
+    yield read.interactive()
     yield read.attention(1)
     yield read.explain("scores", layer=0, head=0, query=90, key=3)
     yield model.attend(["a b", TEXT])

@@ -133,6 +133,7 @@ NOT_STAGES = {
     "visualizer/documents/exported_numbers.py": "keys of the JSON export",
     "visualizer/documents/open_document.py": "a setting",
     "visualizer/explanations/attention_weights.py": "words of a sentence",
+    "visualizer/export/figures/notebook_page.py": "keys of the description of a page",
     "visualizer/features/head_table/presenter.py": "words of a sentence",
     "visualizer/features/layer_overview/presenter.py": "fields of a panel",
     "visualizer/features/line_view/presenter.py": "words of a caption",

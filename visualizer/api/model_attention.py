@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import base64
+import math
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Protocol
 
 from visualizer.api.argument_validation import (
@@ -14,7 +17,7 @@ from visualizer.api.argument_validation import (
     validate_string,
 )
 from visualizer.api.attention_api import Attention
-from visualizer.api.notebook_display import Overview
+from visualizer.api.notebook_display import InteractiveView, Overview
 from visualizer.attention.roles import Role
 from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.token_labels import label_tokens
@@ -43,6 +46,9 @@ if TYPE_CHECKING:
     from visualizer.api.argument_conversion import FigureArguments
     from visualizer.api.notebook_display import ExplainedValue, Figure
     from visualizer.models.recorded_runs import LayerGroupRun
+
+MAX_DISPLAYED_CELLS = 2**26
+"""Maximum number of weights that a notebook displays without a call; more take over a second."""
 
 
 class TextBatch(Protocol):
@@ -143,7 +149,7 @@ class ModelAttention:
     def __repr__(self) -> str:
         if not self.runs:
             return "<ModelAttention: not run yet>"
-        name = self.runs[0].run.source_full_name.rpartition(" of ")[2]
+        name = self._source_name
         parts = [*((name,) if name else ()), *map(_describe_layer_group, self.runs)]
         count = (f"{len(self.batch):,} texts",) if self.batch else ()
         return truncate(f"<ModelAttention: {' · '.join((*parts, *count))}>")
@@ -288,6 +294,59 @@ class ModelAttention:
             from visualizer.export.figures.png_writer import render_overview_png
 
             return Overview(render_overview_png(runs, chosen), repr(self)[1:-1])
+
+    def interactive(self, layers: int | Iterable[int] | None = None) -> InteractiveView:
+        """Show all heads as an interactive page, in which you can select heads, cells and tokens.
+
+        A notebook also displays this page for the attention itself, if it is the last expression of
+        a cell. The page contains the weights: up to 131,072 weights as they are, and more with four
+        or three decimal places. If they take more than 6 MB, each cell of the page shows the
+        largest weight of several queries and keys.
+
+        Parameters
+        ----------
+        layers : int or iterable of int, optional
+            Indices of the layers to show; all layers by default.
+
+        Raises
+        ------
+        InputError
+            If a layer does not exist, the layers differ in the number of tokens, or the text is too
+            long for so many layers.
+        """
+        from visualizer.export.figures.notebook_page import create_notebook_page
+
+        runs = [(each.run, each.group.layers) for each in self._runs_with_weights()]
+        shown = None if layers is None else self._validate_layers(layers)
+        page = create_notebook_page(runs, self._source_name, self.notices, shown)
+        return InteractiveView(page, len(self.key_tokens), repr(self)[1:-1])
+
+    def _validate_layers(self, layers: object) -> frozenset[int]:
+        is_one = isinstance(layers, Integral) and not isinstance(layers, bool)
+        numbers = [layers] if is_one else validate_sequence("layers", "a list of layers", layers)
+        for number in numbers:
+            self._find_run_of_layer(number)
+        return frozenset(numbers)
+
+    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
+        """Return the interactive page, and the overview for viewers that run no scripts."""
+        found = {"text/plain": repr(self)}
+        if not self.runs:
+            return found
+        traces = [each.run.trace for each in self.runs]
+        cells = sum(math.prod(trace.shape(trace.attention_stage_name)) for trace in traces)
+        if cells > MAX_DISPLAYED_CELLS:
+            found["text/plain"] += "\nThe text is long. To display it, call interactive()."
+            return found
+        with suppress(InputError):  # such as several parts, of which one must be selected
+            found["text/html"] = self.interactive()._repr_html_()
+        with suppress(InputError):  # such as a thread other than the main thread
+            found["image/png"] = base64.b64encode(self.overview().png).decode("ascii")
+        return found
+
+    @property
+    def _source_name(self) -> str:
+        return self.runs[0].run.source_full_name.rpartition(" of ")[2]
 
     def heads(self) -> list[dict[str, float]]:
         """Return a table of measures with one row per head.

@@ -185,3 +185,37 @@ class Overview:
 
     def _repr_png_(self) -> bytes:
         return self.png
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class InteractiveView:
+    """A page with the weights of all heads, which notebooks display in a frame.
+
+    The page contains the weights and loads nothing. In the frame, its script has no access to the
+    notebook.
+    """
+
+    html: str
+    token_count: int
+    about: str = ""
+
+    def __repr__(self) -> str:
+        return truncate(f"<InteractiveView: page of {len(self.html):,} bytes · {self.about}>")
+
+    def save(self, path: str | Path) -> None:
+        """Write the page as an HTML file and replace an existing file.
+
+        Raises
+        ------
+        InputError
+            If the file cannot be written, or its name does not end in ``.html``.
+        """
+        target = validate_path("path", path)
+        if target.suffix.lower() not in {".html", ".htm"}:
+            raise InputError("path", "The view is a web page. Use a name that ends in .html.")
+        atomic_file.write_atomically(target, lambda file: file.write(self.html.encode()))
+
+    def _repr_html_(self) -> str:
+        from visualizer.export.figures.notebook_page import frame_notebook_page
+
+        return frame_notebook_page(self.html, self.token_count)

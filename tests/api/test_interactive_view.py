@@ -1,0 +1,138 @@
+"""A notebook displays the attention of a model as an interactive page."""
+
+from __future__ import annotations
+
+import base64
+import html
+import pickle
+import re
+import threading
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+
+import visualizer
+from tests.export.figures.test_notebook_page import description, unpacked
+from tests.support.tiny_models import save_tiny_model, tiny_model
+from visualizer import InputError, ModelAttention
+from visualizer.api import model_attention
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.usefixtures("application", "one_thread"),
+    pytest.mark.filterwarnings("ignore"),  # libraries warn about small models
+]
+TEXT = "the cat sat on the mat the cat sat"
+MIME_TYPES = {"text/plain", "text/html", "image/png"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+@pytest.fixture(scope="module")
+def seen(folder: Path) -> ModelAttention:
+    return visualizer.open_model(folder).attend(TEXT)
+
+
+def causal_weights(layers: int, heads: int, tokens: int) -> np.ndarray:
+    """Return weights with an entropy like that of a small model."""
+    scores = 3 * np.random.default_rng(0).normal(size=(layers, heads, tokens, tokens))
+    scores[..., 0] += 5
+    numbers = np.exp(scores) * np.tri(tokens)
+    return np.asarray(numbers / numbers.sum(-1, keepdims=True), dtype=np.float32)
+
+
+def test_the_page_has_the_weights_of_transformers(seen: ModelAttention, folder: Path) -> None:
+    import transformers  # imported here, because some tests do not need it
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    plain = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager")
+    with torch.no_grad():
+        found = plain(**tokenizer(TEXT, return_tensors="pt"), output_attentions=True).attentions
+    page = seen.interactive().html
+    np.testing.assert_allclose(unpacked(page), torch.cat(found).numpy(), atol=1e-5)
+    described = description(page)
+    assert (described["title"], described["queries"]) == ("tiny", [*seen.tokens])
+    assert described["sizes"] == "2 layers · 4 heads · 10 tokens"
+
+
+def test_a_cell_shows_the_page_and_an_image_for_viewers_without_scripts(
+    seen: ModelAttention,
+) -> None:
+    found = seen._repr_mimebundle_()
+    assert found.keys() == MIME_TYPES
+    assert found["text/plain"] == repr(seen)
+    assert base64.b64decode(found["image/png"]) == seen.overview().png
+    framed = re.fullmatch(r'<iframe sandbox="allow-scripts".* srcdoc="([^"]*)"></iframe>',
+                          found["text/html"], re.DOTALL)  # fmt: skip
+    assert framed
+    assert html.unescape(framed[1]) == seen.interactive().html
+
+
+def test_selected_layers_are_shown(folder: Path) -> None:
+    part = visualizer.open_model(folder).attend(TEXT, layers=[1])
+    both = visualizer.open_model(folder).attend(TEXT)
+    for found, index in ((part.interactive(), 0), (both.interactive(1), 1)):
+        (layer,) = description(found.html)["layers"]
+        assert (layer["number"], layer["index"]) == (1, index)
+        np.testing.assert_array_equal(unpacked(found.html)[0], part["weights"][0])
+    for wrong in ([2], 2, -1):
+        with pytest.raises(InputError, match="does not exist"):
+            both.interactive(wrong)
+    given: list[Any] = ["all", [], [0.5], True]
+    for other in given:
+        with pytest.raises(InputError, match="layer"):
+            both.interactive(other)
+
+
+def test_a_view_can_be_saved_and_copied(seen: ModelAttention, tmp_path: Path) -> None:
+    view = seen.interactive()
+    view.save(tmp_path / "heads.html")
+    assert (tmp_path / "heads.html").read_text("utf-8") == view.html
+    assert pickle.loads(pickle.dumps(view)).html == view.html
+    assert repr(view).startswith("<InteractiveView: page of ")
+    assert len(repr(view)) < 200
+    with pytest.raises(InputError, match=r"ends in \.html"):
+        view.save(tmp_path / "heads.png")
+
+
+def test_what_cannot_be_shown_is_still_described(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = tiny_model("bart")
+    with visualizer.capture(pair) as seen, torch.no_grad():
+        assert seen._repr_mimebundle_() == {"text/plain": "<ModelAttention: not run yet>"}
+        pair(input_ids=torch.arange(3, 20)[None], decoder_input_ids=torch.arange(3, 9)[None])
+    assert seen._repr_mimebundle_() == {"text/plain": repr(seen)}
+    with pytest.raises(InputError, match="several kinds of attention"):
+        seen.interactive()
+    for part in seen.parts:
+        assert seen.part(part)._repr_mimebundle_().keys() == MIME_TYPES
+    one = visualizer.from_arrays(causal_weights(1, 2, 6))
+    assert one._repr_mimebundle_().keys() == MIME_TYPES
+    scores = visualizer.from_arrays(-causal_weights(1, 2, 6))
+    assert scores._repr_mimebundle_().keys() == {"text/plain"}
+    monkeypatch.setattr(model_attention, "MAX_DISPLAYED_CELLS", 71)
+    assert one._repr_mimebundle_() == {
+        "text/plain": f"{one!r}\nThe text is long. To display it, call interactive()."
+    }
+    assert one.interactive().html
+
+
+def test_a_thread_can_create_a_page(seen: ModelAttention) -> None:
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(seen._repr_mimebundle_()))
+    thread.start()
+    thread.join()
+    assert found[0]["text/html"] == seen._repr_mimebundle_()["text/html"]
+
+
+def test_a_small_model_fits_in_a_small_page() -> None:
+    found = visualizer.from_arrays(causal_weights(30, 9, 64)).interactive()
+    assert len(found._repr_html_()) < 1_200_000
+    uniform = visualizer.from_arrays(np.full((30, 9, 64, 64), 1 / 64)).interactive()
+    assert len(uniform._repr_html_()) < 200_000

@@ -1,0 +1,369 @@
+"""Writes all heads of all layers as one interactive HTML page, for notebooks.
+
+This module chooses and packs the weights; the script and the style sheet that draw them are in
+``resources/notebook``. Colours and ranges are those of the window.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict, replace
+
+from visualizer.attention.masks import MaskingSpec, blocks_with_allowed_cells
+from visualizer.attention.roles import Role
+from visualizer.errors import InputError
+from visualizer.export.figures.self_contained_page import (
+    compress_to_base64,
+    data_element,
+    encode_colour_table,
+    encode_page_json,
+    fill_template,
+    read_page_resource,
+)
+from visualizer.format import format_count
+from visualizer.heatmap.colour_range import (
+    find_cached_range,
+    find_range_of_samples,
+    sample_layer_weights,
+)
+from visualizer.session.view_options import DEFAULT_MAP
+from visualizer.widgets.theme import DARK, LIGHT
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from visualizer.attention.blockwise_tensor import BlockwiseTensor
+    from visualizer.attention.cached_tensor import CachedTensor
+    from visualizer.attention.run import Run
+    from visualizer.heatmap.colour_range import AutomaticColourRange
+
+MAX_PACKED_BYTES = 5_800_000
+"""Maximum size of the compressed weights in a page, in bytes."""
+MAX_PRECISE_BYTES = 1_150_000
+"""Maximum size of compressed weights with more than three decimal places, in bytes."""
+MAX_EXACT_CELLS = 2**17
+"""Maximum number of weights that are stored as float32."""
+MAX_FOUR_DECIMALS_CELLS = 2**21
+"""Maximum number of weights that are stored with four decimal places."""
+MAX_CELLS = 24 * 2**20
+"""Maximum number of weights that a browser unpacks."""
+MAX_COMPUTED_CELLS = 2**31
+"""Maximum number of weights of a long text that are computed for a page, which takes 10 to 60 s."""
+MAX_BLOCK_DOUBLINGS = 6
+"""Maximum number of times that the block size is doubled to make a page smaller."""
+NAN_CODE, MAX_CODE = 65535, 65534
+SMALL_TEXT_TOKENS, MEDIUM_TEXT_TOKENS = 12, 128
+HEIGHTS_PX = 480, 720, 840
+"""Heights of the view for small, medium and other texts."""
+
+
+class LayerWeights(Struct, frozen=True, eq=False):
+    """One layer of a run.
+
+    Parameters
+    ----------
+    number : int
+        Index of the layer in the model.
+    at : int
+        Index of the layer in the run.
+    index : int
+        Index of the layer among all layers of the runs, in the order of the model.
+    """
+
+    run: Run
+    number: int
+    at: int
+    index: int
+
+    @property
+    def heads(self) -> int:
+        """Number of heads."""
+        return self.run.trace.spec.heads
+
+    @property
+    def leading(self) -> tuple[int, ...]:
+        """Index of the layer in the tensors of the run."""
+        return (self.at,) if self.run.trace.axes else ()
+
+    def read(self, block: int) -> PooledLayer:
+        """Read the largest weight of each block, and the range that the heads share.
+
+        For a long text, only one row per block is read.
+        """
+        trace = self.run.trace
+        tensor = trace.cached_stage_tensor(Role.WEIGHTS)
+        if tensor.is_blockwise or trace.cut:
+            shown = [(trace, tensor)]
+            own_range = find_cached_range(shown, [self.leading], Role.WEIGHTS, is_share=True)
+            return PooledLayer(self, self._read_blocks(tensor, block), own_range)
+        weights = tensor.read(self.leading)  # computed once, because it may not fit in the cache
+        sample = sample_layer_weights(weights, trace.allowed_mask(Role.WEIGHTS, self.leading))
+        own_range = find_range_of_samples([sample], is_share=True)
+        return PooledLayer(self, _pool_largest(weights, block), own_range)
+
+    def _read_blocks(self, tensor: CachedTensor, block: int) -> np.ndarray:
+        if not tensor.is_blockwise:
+            return tensor.read_pooled(block, block, self.leading)
+        places = [(*self.leading, head) for head in range(self.heads)]
+        if block == 1:
+            return np.stack([tensor.read(place) for place in places])
+        sampled = cast("BlockwiseTensor", tensor)
+        return np.stack([sampled.sample_pooled_rows(block, place) for place in places])
+
+    def masked_blocks(self, block: int) -> np.ndarray:
+        """Return which blocks contain no allowed cell, as a boolean array [row, column]."""
+        trace = self.run.trace
+        masking = MaskingSpec.from_spec(trace.spec_at(self.leading), Role.WEIGHTS)
+        return ~blocks_with_allowed_cells(masking, trace.query_key_counts, 0, (block, block))
+
+
+class WeightEncoding(Struct, frozen=True):
+    """Precision of the weights in a page.
+
+    Parameters
+    ----------
+    block : int
+        Number of queries and keys whose largest weight is one cell.
+    decimals : int or None
+        Number of decimal places; None for float32.
+    step : float
+        Difference between adjacent codes, which exceeds the decimal place for weights far above 1.
+    """
+
+    block: int
+    decimals: int | None
+    step: float = 1.0
+
+
+class PooledLayer(Struct, frozen=True, eq=False):
+    """The weights of a layer, [head, row, column], and their colour range."""
+
+    layer: LayerWeights
+    weights: np.ndarray
+    range: AutomaticColourRange
+
+    def pool_pairs(self) -> PooledLayer:
+        """Return the layer with the largest weight of each 2 × 2 cells."""
+        return replace(self, weights=_pool_largest(self.weights, 2))
+
+
+def create_notebook_page(
+    runs: Sequence[tuple[Run, tuple[int, ...]]],
+    title: str,
+    notes: Sequence[str] = (),
+    shown: Collection[int] | None = None,
+) -> str:
+    """Return an HTML page with the weights of runs on the same text.
+
+    Parameters
+    ----------
+    runs : sequence of (Run, layers)
+        Runs, each with the indices of its layers in the model.
+    title : str
+        Name of the model.
+    notes : sequence of str
+        Sentences about the weights, which are shown below them.
+    shown : collection of int, optional
+        Indices of the layers to show in the model; all layers by default.
+
+    Raises
+    ------
+    InputError
+        With field ``layers`` if the layers belong to different texts, or the text is too long.
+    """
+    pairs = [(number, run, at) for run, numbers in runs for at, number in enumerate(numbers)]
+    pairs.sort(key=lambda pair: pair[0])
+    layers = [
+        LayerWeights(run, number, at, index)
+        for index, (number, run, at) in enumerate(pairs)
+        if shown is None or number in shown
+    ]
+    if len({layer.run.trace.query_key_counts for layer in layers}) != 1:
+        sentence = "The layers cannot be combined: their heads differ in size. Select one layer."
+        raise InputError("layers", sentence)
+    _check_computed_cells(layers)
+    encoding, pooled, packed = _pack_layers(*_read_layers(layers))
+    description = _describe_page(pooled, title, notes, encoding)
+    data = [
+        data_element("application/json", encode_page_json(description), "id", "page"),
+        *(data_element("application/octet-stream", each, "class", "layer") for each in packed),
+    ]
+    script = "\n".join(
+        read_page_resource(folder, name)
+        for folder, name in (("webpage", "common.js"), ("notebook", "page.js"))
+    )
+    template = read_page_resource("notebook", "page.html")
+    before, after = (
+        fill_template(part, title, read_page_resource("notebook", "page.css"), script)
+        for part in template.split("$data")
+    )
+    return "".join([before, *data, after])
+
+
+def frame_notebook_page(page: str, tokens: int) -> str:
+    """Return a page in a frame that isolates it from the notebook, in ASCII.
+
+    Other characters would change in a notebook with another encoding, and the page would then not
+    run its script, because the hash would differ.
+
+    Parameters
+    ----------
+    tokens : int
+        Number of tokens, which determines the height.
+    """
+    limits = SMALL_TEXT_TOKENS, MEDIUM_TEXT_TOKENS, math.inf
+    height = next(px for px, most in zip(HEIGHTS_PX, limits, strict=True) if tokens <= most)
+    content = html.escape(page).encode("ascii", "xmlcharrefreplace").decode("ascii")
+    return (
+        f'<iframe sandbox="allow-scripts" width="100%" height="{height}" title="Attention weights" '
+        f'style="border: 0; display: block" srcdoc="{content}"></iframe>'
+    )
+
+
+# ------------------------------------------------------------------------------------- weights
+
+
+def _check_computed_cells(layers: Sequence[LayerWeights]) -> None:
+    """Raise an `InputError` if the weights of a long text would take minutes to compute."""
+    trace = layers[0].run.trace
+    cells = sum(layer.heads for layer in layers) * math.prod(trace.query_key_counts)
+    if trace.cached_stage_tensor(Role.WEIGHTS).is_blockwise and cells > MAX_COMPUTED_CELLS:
+        most = max(1, MAX_COMPUTED_CELLS * len(layers) // cells)
+        sentence = (
+            f"The text is too long for {len(layers):,} layers. Select at most {most:,} with "
+            "layers, such as interactive(layers=[0])."
+        )
+        raise InputError("layers", sentence)
+
+
+def _read_layers(layers: Sequence[LayerWeights]) -> tuple[int, list[PooledLayer]]:
+    """Read the weights with the smallest block size with which a browser can unpack them."""
+    queries, keys = layers[0].run.trace.query_key_counts
+    heads, block = sum(layer.heads for layer in layers), 1
+    while heads * -(-queries // block) * -(-keys // block) > MAX_CELLS:
+        block += 1
+    return block, [layer.read(block) for layer in layers]
+
+
+def _pool_largest(weights: np.ndarray, block: int) -> np.ndarray:
+    """Return the largest weight of each block, or NaN, [head, row, column]."""
+    if block == 1:
+        return weights
+    rows = np.maximum.reduceat(weights, range(0, weights.shape[1], block), axis=1)
+    pooled: np.ndarray = np.maximum.reduceat(rows, range(0, weights.shape[2], block), axis=2)
+    return pooled
+
+
+def _pack_layers(
+    block: int, layers: list[PooledLayer]
+) -> tuple[WeightEncoding, list[PooledLayer], list[str]]:
+    """Return the first encoding with which the weights fit in a page, and the packed weights."""
+    largest = max(
+        float(each.weights.max(initial=0, where=np.isfinite(each.weights))) for each in layers
+    )
+    for encoding in _list_encodings(block, sum(each.weights.size for each in layers), largest):
+        while block < encoding.block:
+            layers, block = [each.pool_pairs() for each in layers], 2 * block
+        packed, size = list[str](), 0
+        for each in layers:
+            packed.append(_pack_weights(each.weights, encoding))
+            size += len(packed[-1])
+            if size > (MAX_PACKED_BYTES if encoding.decimals == 3 else MAX_PRECISE_BYTES):
+                break
+        else:
+            return encoding, layers, packed
+    sentence = (
+        "There are too many layers and heads for a page. Select fewer with layers, such as "
+        "interactive(layers=[0])."
+    )
+    raise InputError("layers", sentence)
+
+
+def _list_encodings(block: int, cells: int, largest: float) -> Iterator[WeightEncoding]:
+    """Yield encodings in order of decreasing precision."""
+    if cells <= MAX_EXACT_CELLS:
+        yield WeightEncoding(block, None)
+    if cells <= MAX_FOUR_DECIMALS_CELLS:
+        yield WeightEncoding(block, 4, max(1e-4, largest / MAX_CODE))
+    for power in range(MAX_BLOCK_DOUBLINGS):
+        yield WeightEncoding(block << power, 3, max(1e-3, largest / MAX_CODE))
+
+
+def _pack_weights(weights: np.ndarray, encoding: WeightEncoding) -> str:
+    """Compress the weights of a layer, stored as byte planes."""
+    if encoding.decimals is None:
+        codes = np.ascontiguousarray(weights, dtype="<f4")
+    else:
+        scaled = np.rint(weights / weights.dtype.type(encoding.step))
+        is_nan = np.isnan(scaled)
+        codes = np.where(is_nan, NAN_CODE, scaled.clip(0, MAX_CODE)).astype("<u2")
+    planes = codes.view(np.uint8).reshape(-1, codes.itemsize).T
+    return compress_to_base64(planes.tobytes())
+
+
+# -------------------------------------------------------------------------------- description
+
+
+def _describe_page(
+    pooled: Sequence[PooledLayer], title: str, notes: Sequence[str], encoding: WeightEncoding
+) -> dict[str, object]:
+    """Describe everything except the weights."""
+    layers = [each.layer for each in pooled]
+    run, block = layers[0].run, encoding.block
+    queries, keys = run.texts[0], run.key_tokens or run.texts[0]
+    masks: dict[bytes, int] = {}
+    return {
+        "title": title,
+        "sizes": _describe_sizes(layers),
+        "queries": queries,
+        "keys": None if keys == queries else keys,
+        "shape": pooled[0].weights.shape[1:],
+        "block": block,
+        "bytes": 4 if encoding.decimals is None else 2,
+        "decimals": encoding.decimals,
+        "step": encoding.step,
+        "layers": [_describe_layer(each, block, masks) for each in pooled],
+        "masks": [compress_to_base64(mask) for mask in masks],
+        "notes": [*_describe_encoding(run, encoding), *notes],
+        "theme": "",
+        "themes": {theme.name: asdict(theme) for theme in (LIGHT, DARK)},
+        "tables": {theme.name: encode_colour_table(DEFAULT_MAP, theme) for theme in (LIGHT, DARK)},
+    }
+
+
+def _describe_layer(pooled: PooledLayer, block: int, masks: dict[bytes, int]) -> dict[str, object]:
+    layer, found, masked = pooled.layer, pooled.range, pooled.layer.masked_blocks(block)
+    bits = np.packbits(masked).tobytes()
+    return {
+        "number": layer.number,
+        "index": layer.index,
+        "heads": layer.heads,
+        "end": found.end,
+        "endText": str(found),
+        "mask": masks.setdefault(bits, len(masks)) if masked.any() else None,
+    }
+
+
+def _describe_sizes(layers: Sequence[LayerWeights]) -> str:
+    queries, keys = layers[0].run.trace.query_key_counts
+    fewest, most = min(layer.heads for layer in layers), max(layer.heads for layer in layers)
+    heads = format_count(most, "head") if fewest == most else f"{fewest:,} to {most:,} heads"
+    tokens = f"{queries:,} × {keys:,} tokens" if queries != keys else format_count(keys, "token")
+    return " · ".join([format_count(len(layers), "layer"), heads, tokens])
+
+
+def _describe_encoding(run: Run, encoding: WeightEncoding) -> Iterator[str]:
+    if encoding.block > 1:
+        size = f"{encoding.block:,}"
+        rows = f"one of {size} queries" if run.trace.is_blockwise else f"{size} queries"
+        yield (
+            f"The text is long: each cell shows the largest weight of {rows} on {size} keys. "
+            "Select fewer layers to see more detail."
+        )
+    if encoding.decimals is not None:
+        yield f"Weights are rounded to {encoding.decimals} decimal places."
