@@ -36,6 +36,10 @@ class InputError(ValueError):
         return type(self), (self.field, self.sentence, self.remedy)
 
 
+class OutOfRangeError(InputError, IndexError):
+    """An index that does not exist; an `IndexError`, as for arrays."""
+
+
 def not_found_error(field: str, name: str, existing: str) -> InputError:
     """Return the error for something that does not exist, such as "layer 3".
 

@@ -144,6 +144,42 @@ def test_a_batch_has_one_result_per_text() -> None:
         assert repr(found).endswith("3 layers × 4 heads, 6 tokens · 2 texts>")
 
 
+Index = tuple[int | slice, ...]
+PARTS: list[Index] = [
+    *((0,), (-1,), (0, 1), (0, 1, 2, 3)),
+    *((slice(1), 0), (slice(0, None, 2), 1, 2)),
+]
+OUT_OF_RANGE: list[Index] = [(3,), (-4,), (0, 2), (0, 0, 6), (0, 0, 0, -7)]
+
+
+def test_parts_of_a_stage_are_selected_by_index() -> None:
+    weights = weights_of(3, 2, 6, 6)
+    for given in (weights, [weights[0], weights[1], weights[2]], weights[:1]):
+        found, whole = visualizer.from_arrays(given), np.asarray(given)
+        for index in PARTS:
+            np.testing.assert_array_equal(found[("weights", *index)], whole[index])
+        assert not found["weights", 0].flags.writeable
+    assert "weights" in found
+    assert "scores" not in found
+    for index in OUT_OF_RANGE:
+        with pytest.raises(IndexError, match=r"is out of range\. Valid indices are 0 to"):
+            visualizer.from_arrays(weights)[("weights", *index)]
+        with pytest.raises(InputError):
+            visualizer.from_arrays(weights)[("weights", *index)]
+    with pytest.raises(InputError, match="has 3 axes"):
+        found["weights", 0, 0, 0, 0, 0]
+
+
+def test_attention_is_not_an_array() -> None:
+    found = visualizer.from_arrays(weights_of(3, 2, 6, 6))
+    module = visualizer.attend("a b", normalisation="linear", mechanism="multi-head")
+    given: list[Any] = [found, found.attention(1), module]
+    for each in given:
+        for options in ({}, {"dtype": float}, {"copy": True}):
+            with pytest.raises(InputError, match=r'Attention is not an array\. Use attention\["'):
+                np.array(each, **options)
+
+
 def test_layers_may_differ_in_their_number_of_heads() -> None:
     layers = [weights_of(1, heads, 6, 6) for heads in (2, 4, 2)]
     found = visualizer.from_arrays(layers, WORDS)

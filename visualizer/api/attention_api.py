@@ -36,7 +36,7 @@ from visualizer.api.trained_model import TrainedModel, trained_model
 from visualizer.attention.custom_weights import read_bias, read_weights
 from visualizer.attention.spec import NORM_LAYERS, OWN_BIASES
 from visualizer.brief_repr import truncate
-from visualizer.errors import InputError, not_found_error
+from visualizer.errors import InputError, OutOfRangeError, not_found_error
 from visualizer.features.explain.presenter import explain_head_cell
 from visualizer.file_opening import EXPORT_VIEW, open_as_document, restore_document
 from visualizer.format import format_size
@@ -88,13 +88,19 @@ def validate_stage_index(trace: Trace, stage: str, index: Sequence[object]) -> t
     if len(index) > len(sizes):
         dims = ", ".join((*trace.axes, *trace.stage(stage).dims))
         raise InputError("stage", f"“{stage}” has {len(sizes)} axes: {dims}.")
-    part = tuple(_validate_axis_index(*pair) for pair in zip(index, sizes, strict=False))
+    part = tuple(validate_axis_index(*pair) for pair in zip(index, sizes, strict=False))
     if trace.cached_stage_tensor(stage).is_blockwise:
         _check_read_size(trace, stage, part)
     return stage, part
 
 
-def _validate_axis_index(at: object, size: int) -> int | slice:
+def array_conversion_error(stage: str) -> InputError:
+    """Return the error for attention that is passed to a function that requires an array."""
+    return InputError("stage", f'Attention is not an array. Use attention["{stage}"].')
+
+
+def validate_axis_index(at: object, size: int) -> int | slice:
+    """Validate the index of an axis, which may be negative, or a slice with a positive step."""
     if isinstance(at, slice):
         try:
             start, stop, step = at.indices(size)
@@ -106,9 +112,8 @@ def _validate_axis_index(at: object, size: int) -> int | slice:
         place = int(at.__index__())
         if -size <= place < size:
             return place % size
-        raise InputError(
-            "stage", f"Index {place} is out of range. Valid indices are 0 to {size - 1}."
-        )
+        sentence = f"Index {place} is out of range. Valid indices are 0 to {size - 1}."
+        raise OutOfRangeError("stage", sentence)
     sentence = (
         f"An index must be a whole number or a slice such as :10. It is {describe_value(at)}."
     )
@@ -264,6 +269,10 @@ class Attention:
 
     def __contains__(self, stage: object) -> bool:
         return isinstance(stage, str) and stage in self.stages
+
+    def __array__(self, *types: object, **options: object) -> np.ndarray:
+        """Refuse the conversion to an array, because there are several stages."""
+        raise array_conversion_error(self.run.trace.attention_stage_name)
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -430,7 +439,8 @@ class Attention:
 def _validate_index(name: str, at: object, size: int) -> int:
     index = validate_integer(name, at)
     if not 0 <= index < size:
-        raise not_found_error(name, f"{name} {index}", f"Valid indices are 0 to {size - 1}.")
+        error = not_found_error(name, f"{name} {index}", f"Valid indices are 0 to {size - 1}.")
+        raise OutOfRangeError(error.field, error.sentence)
     return index
 
 

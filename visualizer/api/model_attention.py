@@ -16,7 +16,7 @@ from visualizer.api.argument_validation import (
     validate_sequence,
     validate_string,
 )
-from visualizer.api.attention_api import Attention
+from visualizer.api.attention_api import Attention, array_conversion_error, validate_axis_index
 from visualizer.api.notebook_display import InteractiveView, Overview
 from visualizer.attention.roles import Role
 from visualizer.attention.saved_numbers import captured_header
@@ -136,8 +136,9 @@ def _attention_of_layer_group(layers: LayerGroupRun) -> Attention:
 class ModelAttention:
     """The attention of a model for a text, layer by layer.
 
-    ``seen["weights"]`` is a read-only array [layer, head, query, key]. ``seen.stages`` lists the
-    other stages that all layers have. An encoder-decoder model has several kinds of attention,
+    ``seen["weights"]`` is a read-only array [layer, head, query, key], and ``seen["weights", 3]``
+    that of one layer, without computing the others. ``seen.stages`` lists the other stages that all
+    layers have. An encoder-decoder model has several kinds of attention,
     which are selected by name: ``seen.part("encoder")``; ``seen.parts`` lists the names.
     For a recorded batch, this is the attention of the first text; ``seen.texts`` has one
     `ModelAttention` per text.
@@ -154,26 +155,39 @@ class ModelAttention:
         count = (f"{len(self.batch):,} texts",) if self.batch else ()
         return truncate(f"<ModelAttention: {' · '.join((*parts, *count))}>")
 
-    def __getitem__(self, stage: str) -> np.ndarray:
+    def __getitem__(self, stage: str | tuple[str | int | slice, ...]) -> np.ndarray:
         import numpy as np
 
+        name, *index = stage if isinstance(stage, tuple) else (stage,)
         places = {
-            layer: (_attention_of_layer_group(each), at if each.run.trace.axes else None)
+            layer: (_attention_of_layer_group(each), (at,) if each.run.trace.axes else ())
             for each in self._runs_of_single_part()
             for at, layer in enumerate(each.group.layers)
         }
+        layers = [places[layer] for layer in sorted(places)]
+        rows = validate_axis_index(index[0] if index else slice(None), len(layers))
+        if isinstance(rows, int):
+            attention, leading = layers[rows]
+            return attention[(name, *leading, *index[1:])]
+        selected = layers[rows]
         stacked = np.empty(0)
-        for row, layer in enumerate(sorted(places)):
-            attention, at = places[layer]
-            layer_values = attention[stage] if at is None else attention[stage, at]
+        for row, (attention, leading) in enumerate(selected):
+            layer_values = attention[(name, *leading, *index[1:])]
             if not row:
-                stacked = np.empty((len(places), *layer_values.shape), layer_values.dtype)
+                stacked = np.empty((len(selected), *layer_values.shape), layer_values.dtype)
             elif layer_values.shape != stacked.shape[1:]:
                 sentence = "The layers differ in size. Use attention(layer) to select one layer."
                 raise InputError("stage", sentence)
             stacked[row] = layer_values
         stacked.flags.writeable = False
         return stacked
+
+    def __contains__(self, stage: object) -> bool:
+        return isinstance(stage, str) and stage in self.stages
+
+    def __array__(self, *types: object, **options: object) -> np.ndarray:
+        """Refuse the conversion to an array, because there are several stages."""
+        raise array_conversion_error(self._require_runs()[0].run.trace.attention_stage_name)
 
     @property
     def parts(self) -> tuple[str, ...]:
