@@ -604,8 +604,8 @@ function stepHead(by) {
 function draw() {
   readColours();
   layOutGrid();
-  const bar = byId("scale").querySelector("canvas"), ink = resize(bar, 96, 8);
-  ink.drawImage(pixels(1, LAST_COLOUR + 1, (at) => at), 0, 0, 96, 8);
+  const bar = byId("scale").querySelector("canvas"), ink = resize(bar, 80, 8);
+  ink.drawImage(pixels(1, LAST_COLOUR + 1, (at) => at), 0, 0, 80, 8);
   selectHead(layer, head);
 }
 

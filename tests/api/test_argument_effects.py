@@ -14,11 +14,13 @@ from visualizer.api.attention_api import attend, load
 from visualizer.attention.spec import BLOCK_LAYERS, MaskKind
 from visualizer.documents.document_file import write_document
 from visualizer.errors import InputError
+from visualizer.heatmap.colour_mapping import colour_table
 from visualizer.session.cell_address import Cell
 from visualizer.session.document import Document, LineGrouping
 from visualizer.session.timeline import PlaybackPosition, PlaybackState
 from visualizer.session.view import View
 from visualizer.session.worker_jobs import run_document
+from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -187,6 +189,21 @@ def test_a_setting_without_effect_is_rejected(settings: dict[str, Any], said: st
             lambda: attend(TEXT).figure(["scores", "weights"], layout="panel"),
             'layout="panel" shows only one of the 2 stages. Pass one.',
         ),
+        (
+            lambda: attend(TEXT).figure("weights", colour_map="CET-D6"),
+            "colour_map “CET-D6” is for numbers other than weights, and the figure has none. Use "
+            "plum, viridis, cividis, magma, CET-CBL1, CET-L1.",
+        ),
+        (
+            lambda: attend(TEXT).figure("scores", colour_map="magma"),
+            "colour_map “magma” is for weights, and the figure has none. Use automatic, CET-CBD1, "
+            "blue-gold-dark, CET-D6.",
+        ),
+        (
+            lambda: attend(TEXT).figure(colour_map="magna"),
+            "colour_map must be one of plum, viridis, cividis, magma, CET-CBL1, CET-L1, automatic, "
+            "CET-CBD1, blue-gold-dark, CET-D6. It is 'magna'. Did you mean magma?",
+        ),
         (lambda: attend(TEXT).figure(nothing=None), "Unknown keyword argument “nothing”."),  # type: ignore[call-arg]
         (lambda: attend(TEXT).save(), "paths must not be empty."),
         (lambda: attend(TEXT).figure().save(), "paths must not be empty."),
@@ -334,6 +351,20 @@ def test_none_is_the_default() -> None:
     assert second.spec.mask is MaskKind.CAUSAL
     look: dict[str, Any] = {"layout": None, "theme": None, "width": None, "title": None}
     assert second.figure(**look).look == second.figure().look
+
+
+def test_a_figure_has_the_colours_of_its_map() -> None:
+    attention = attend(TEXT)
+    for stage, name in (("weights", "magma"), ("scores", "CET-D6")):
+        looks: list[dict[str, Any]] = [{}, {"colour_map": name}]
+        usual, other = (
+            attention.figure(stage, layout="cells", theme="light", **look).array() for look in looks
+        )
+        words = colour_table(name, LIGHT)
+        known = {(word >> 16 & 255, word >> 8 & 255, word & 255) for word in words.tolist()}
+        assert {tuple(each) for each in other[..., :3].reshape(-1, 3).tolist()} <= known
+        assert not np.array_equal(usual, other)
+    assert attention.figure(colour_map="CET-D6").shot.view.colouring.diverging == "CET-D6"
 
 
 def test_the_view_of_a_file_does_not_hide_requested_stages(tmp_path: Path) -> None:

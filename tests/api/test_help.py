@@ -23,6 +23,7 @@ from visualizer.export.figure_settings import (
 )
 from visualizer.export.option_parsing import SIZE_PRESETS, parse_figure_size
 from visualizer.session.document import Document
+from visualizer.session.view_options import COLOUR_MAPS
 
 DEFAULT = Document()
 FIELDS = {argument: field for field, argument in ARGUMENT_NAMES.items()}
@@ -76,6 +77,10 @@ def test_the_choices_are_those_of_the_windows_table() -> None:
 @pytest.mark.parametrize(("name", "kind"), [("layout", FigureExtent), ("theme", FigureTheme)])
 def test_every_choice_of_a_figure_is_listed(name: str, kind: type[StrEnum]) -> None:
     assert quoted(said(FigureArguments)[name]) == set(kind)
+
+
+def test_every_colour_map_is_listed() -> None:
+    assert quoted(said(FigureArguments)["colour_map"]) == {each.id for each in COLOUR_MAPS}
 
 
 def test_every_preset_of_the_width_is_listed() -> None:

@@ -18,6 +18,8 @@ from tests.export.figures.test_notebook_page import description, unpacked
 from tests.support.tiny_models import save_tiny_model, tiny_model
 from visualizer import InputError, ModelAttention
 from visualizer.api import model_attention
+from visualizer.heatmap.colour_mapping import colour_table
+from visualizer.widgets.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,6 +91,18 @@ def test_selected_layers_are_shown(folder: Path) -> None:
     for other in given:
         with pytest.raises(InputError, match="layer"):
             both.interactive(other)
+
+
+def test_the_view_has_the_colours_of_its_map(seen: ModelAttention) -> None:
+    for options, name in (({}, "plum"), ({"colour_map": "magma"}, "magma")):
+        tables = description(seen.interactive(**options).html)["tables"]  # type: ignore[arg-type]
+        for theme in (LIGHT, DARK):
+            words = colour_table(name, theme) & 0xFFFFFF
+            assert tables[theme.name][0] == "".join(f"{word:06x}" for word in words.tolist())
+    with pytest.raises(InputError, match=r"“CET-D6” is not for weights\. Use plum, viridis"):
+        seen.interactive(colour_map="CET-D6")
+    with pytest.raises(InputError, match="colour_map must be one of plum"):
+        seen.interactive(colour_map="red")
 
 
 def test_a_view_can_be_saved_and_copied(seen: ModelAttention, tmp_path: Path) -> None:

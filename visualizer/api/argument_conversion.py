@@ -192,6 +192,10 @@ class FigureArguments(TypedDict, total=False):
         16,384 pixels per side.
     theme : str
         ``"print"``, ``"light"`` or ``"dark"``.
+    colour_map : str
+        A colour map for weights, ``"plum"`` (the default), ``"viridis"``, ``"cividis"``,
+        ``"magma"``, ``"CET-CBL1"`` or ``"CET-L1"``; or for all other numbers, ``"automatic"`` (the
+        default), ``"CET-CBD1"``, ``"blue-gold-dark"`` or ``"CET-D6"``.
     width : str
         A width such as ``"85mm"``, ``"7in"``, ``"8.5cm"`` or ``"1000px"``; a width and height, such
         as ``"1920x1080px"``; or a preset: ``"as-in-the-window"``, ``"paper-column"``,
@@ -212,6 +216,7 @@ class FigureArguments(TypedDict, total=False):
 
     layout: str
     theme: str
+    colour_map: str
     width: str
     dpi: int
     title: str

@@ -34,6 +34,7 @@ from visualizer.attention.stages import stages
 from visualizer.errors import InputError
 from visualizer.export.figure_settings import FigureExtent
 from visualizer.language.sampling import SamplingSettings
+from visualizer.session.view_options import COLOUR_MAPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -130,6 +131,15 @@ def validate_choice(name: str, kind: type[Choice], value: object) -> Choice:
         return kind(find_choice([*kind], value))
     except InvalidValueError as invalid:
         raise InputError(name, invalid.format_message(name, describe_value(value))) from None
+
+
+def validate_colour_map(value: object) -> str:
+    """Validate the name of a colour map."""
+    try:
+        return str(find_choice([each.id for each in COLOUR_MAPS], value))
+    except InvalidValueError as invalid:
+        sentence = invalid.format_message("colour_map", describe_value(value))
+        raise InputError("colour_map", sentence) from None
 
 
 def validate_device(value: object) -> Device:

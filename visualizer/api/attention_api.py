@@ -26,6 +26,7 @@ from visualizer.api.argument_validation import (
     describe_value,
     reject_unused_selection,
     used_weight_names,
+    validate_colour_map,
     validate_integer,
     validate_path,
     validate_sequence,
@@ -37,6 +38,7 @@ from visualizer.attention.custom_weights import read_bias, read_weights
 from visualizer.attention.spec import NORM_LAYERS, OWN_BIASES
 from visualizer.brief_repr import truncate
 from visualizer.errors import InputError, OutOfRangeError, not_found_error
+from visualizer.export.figure_settings import FigureExtent
 from visualizer.features.explain.presenter import explain_head_cell
 from visualizer.file_opening import EXPORT_VIEW, open_as_document, restore_document
 from visualizer.format import format_size
@@ -52,10 +54,11 @@ from visualizer.session.export_snapshot import ExportSnapshot
 from visualizer.session.resolved_view import resolve_view
 from visualizer.session.timeline import PlaybackState
 from visualizer.session.view import View
+from visualizer.session.view_options import COLOUR_MAPS, ColourMapKind, kind_of_colour_map
 from visualizer.session.worker_jobs import run_document
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
     from typing import Unpack
 
@@ -423,7 +426,28 @@ class Attention:
                     "heads", "heads has no effect on stages without heads. Remove heads."
                 )
         reject_unused_selection(settings.extent, names, rows)
+        if (colour_map := look.get("colour_map")) is not None:
+            map_name = validate_colour_map(colour_map)
+            every = settings.extent in {FigureExtent.STAGES, FigureExtent.ALL, FigureExtent.FLOW}
+            self._check_colour_map_used(map_name, self.stages if every else view.stages)
+            view = replace(view, colouring=view.colouring.with_colour_map(map_name))
         return Figure(ExportSnapshot(self.document, view, self.run), settings)
+
+    def _check_colour_map_used(self, name: str, stages: Collection[str]) -> None:
+        """Reject a colour map that is not used for the values of any of the stages."""
+        trace = self.run.trace
+        kinds = {
+            ColourMapKind.SEQUENTIAL if trace.stage(each).is_weights else ColourMapKind.DIVERGING
+            for each in stages
+            if each in trace
+        }
+        kind = kind_of_colour_map(name)
+        if kinds and kind not in kinds:
+            is_for_weights = kind is ColourMapKind.SEQUENTIAL
+            uses = "for weights" if is_for_weights else "for numbers other than weights"
+            maps = ", ".join(each.id for each in COLOUR_MAPS if each.kind in kinds)
+            sentence = f"colour_map “{name}” is {uses}, and the figure has none. Use {maps}."
+            raise InputError("colour_map", sentence)
 
     def save(self, *paths: str | Path) -> None:
         """Write files, each in the format of its suffix; see `Figure.save`."""

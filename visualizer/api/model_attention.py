@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from visualizer.api.argument_validation import (
     describe_value,
     validate_choice,
+    validate_colour_map,
     validate_integer,
     validate_sequence,
     validate_string,
@@ -35,6 +36,12 @@ from visualizer.models.layer_run_lookup import (
 )
 from visualizer.session.document import Document
 from visualizer.session.head_order import HeadOrder
+from visualizer.session.view_options import (
+    DEFAULT_MAP,
+    ColourMapKind,
+    colour_maps_of_kind,
+    kind_of_colour_map,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -309,7 +316,9 @@ class ModelAttention:
 
             return Overview(render_overview_png(runs, chosen), repr(self)[1:-1])
 
-    def interactive(self, layers: int | Iterable[int] | None = None) -> InteractiveView:
+    def interactive(
+        self, layers: int | Iterable[int] | None = None, *, colour_map: str = DEFAULT_MAP
+    ) -> InteractiveView:
         """Show all heads as an interactive page, in which you can select heads, cells and tokens.
 
         A notebook also displays this page for the attention itself, if it is the last expression of
@@ -321,18 +330,25 @@ class ModelAttention:
         ----------
         layers : int or iterable of int, optional
             Indices of the layers to show; all layers by default.
+        colour_map : str
+            A colour map for weights; see `visualizer.FigureArguments`.
 
         Raises
         ------
         InputError
-            If a layer does not exist, the layers differ in the number of tokens, or the text is too
-            long for so many layers.
+            If a layer or colour map does not exist, the layers differ in the number of tokens, or
+            the text is too long for so many layers.
         """
         from visualizer.export.figures.notebook_page import create_notebook_page
 
         runs = [(each.run, each.group.layers) for each in self._runs_with_weights()]
         shown = None if layers is None else self._validate_layers(layers)
-        page = create_notebook_page(runs, self._source_name, self.notices, shown)
+        map_name = validate_colour_map(colour_map)
+        if kind_of_colour_map(map_name) is not ColourMapKind.SEQUENTIAL:
+            maps = ", ".join(each.id for each in colour_maps_of_kind(ColourMapKind.SEQUENTIAL))
+            sentence = f"colour_map “{map_name}” is not for weights. Use {maps}."
+            raise InputError("colour_map", sentence)
+        page = create_notebook_page(runs, self._source_name, self.notices, shown, map_name)
         return InteractiveView(page, len(self.key_tokens), repr(self)[1:-1])
 
     def _validate_layers(self, layers: object) -> frozenset[int]:

@@ -26,7 +26,6 @@ from visualizer.language.wire_format import Message
 from visualizer.session import document_builder
 from visualizer.session.document import Document
 from visualizer.session.timeline import StepSize
-from visualizer.session.view_options import COLOUR_MAPS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,8 +119,7 @@ def _build_animation_settings(options: argparse.Namespace) -> AnimationSettings:
 def apply_colour_options(options: argparse.Namespace, colouring: ColourOptions) -> ColourOptions:
     """Return the colour options, changed to use the colour maps of --colour-map."""
     for name in options.colour_map or ():
-        kind = next(colour_map.kind for colour_map in COLOUR_MAPS if colour_map.id == name)
-        colouring = replace(colouring, **{kind.value: name})
+        colouring = colouring.with_colour_map(name)
     return colouring
 
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
@@ -67,6 +68,11 @@ def colour_maps_of_kind(kind: ColourMapKind) -> tuple[ColourMap, ...]:
     return tuple(each for each in COLOUR_MAPS if each.kind is kind)
 
 
+def kind_of_colour_map(name: str) -> ColourMapKind:
+    """Return the values for which a colour map is used."""
+    return next(each.kind for each in COLOUR_MAPS if each.id == name)
+
+
 DEFAULT_MAP = colour_maps_of_kind(ColourMapKind.SEQUENTIAL)[0].id
 """Id of the default map for weights."""
 
@@ -111,6 +117,10 @@ class ColourOptions(Struct, frozen=True):
     typed: tuple[tuple[str, float, float], ...] = ()
     sequential: str = DEFAULT_MAP
     diverging: str = AUTOMATIC_MAP
+
+    def with_colour_map(self, name: str) -> ColourOptions:
+        """Return the options with another colour map for the values for which it is intended."""
+        return replace(self, **{kind_of_colour_map(name).value: name})
 
     def entered_limits(self, stage: str) -> tuple[float, float] | None:
         """Return the limits that the user entered for a stage."""

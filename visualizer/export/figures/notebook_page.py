@@ -157,6 +157,7 @@ def create_notebook_page(
     title: str,
     notes: Sequence[str] = (),
     shown: Collection[int] | None = None,
+    map_: str = DEFAULT_MAP,
 ) -> str:
     """Return an HTML page with the weights of runs on the same text.
 
@@ -170,6 +171,8 @@ def create_notebook_page(
         Sentences about the weights, which are shown below them.
     shown : collection of int, optional
         Indices of the layers to show in the model; all layers by default.
+    map_ : str
+        Name of the colour map.
 
     Raises
     ------
@@ -188,7 +191,12 @@ def create_notebook_page(
         raise InputError("layers", sentence)
     _check_computed_cells(layers)
     encoding, pooled, packed = _pack_layers(*_read_layers(layers))
-    description = _describe_page(pooled, title, notes, encoding)
+    themes = LIGHT, DARK
+    description = _describe_page(pooled, title, notes, encoding) | {
+        "theme": "",
+        "themes": {theme.name: asdict(theme) for theme in themes},
+        "tables": {theme.name: encode_colour_table(map_, theme) for theme in themes},
+    }
     data = [
         data_element("application/json", encode_page_json(description), "id", "page"),
         *(data_element("application/octet-stream", each, "class", "layer") for each in packed),
@@ -330,9 +338,6 @@ def _describe_page(
         "layers": [_describe_layer(each, block, masks) for each in pooled],
         "masks": [compress_to_base64(mask) for mask in masks],
         "notes": [*_describe_encoding(run, encoding), *notes],
-        "theme": "",
-        "themes": {theme.name: asdict(theme) for theme in (LIGHT, DARK)},
-        "tables": {theme.name: encode_colour_table(DEFAULT_MAP, theme) for theme in (LIGHT, DARK)},
     }
 
 
