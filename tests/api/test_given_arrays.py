@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import torch
 import visualizer
 from tests.support.tiny_models import save_tiny_model
 from visualizer import InputError, ModelAttention
+from visualizer.api import model_attention
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -178,6 +180,24 @@ def test_attention_is_not_an_array() -> None:
         for options in ({}, {"dtype": float}, {"copy": True}):
             with pytest.raises(InputError, match=r'Attention is not an array\. Use attention\["'):
                 np.array(each, **options)
+
+
+def test_the_table_of_heads_is_a_data_frame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = visualizer.from_arrays(weights_of(3, 2, 6, 6))
+    monkeypatch.setattr(model_attention, "is_installed", lambda name: name != "pandas")
+    with pytest.raises(InputError, match=r"requires pandas, .* Install it with: pip install pand"):
+        found.to_dataframe()
+    monkeypatch.undo()
+    (tmp_path / "pandas.py").write_text("class DataFrame(list): pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "pandas", raising=False)
+    table = found.to_dataframe()
+    assert type(table).__name__ == "DataFrame"
+    same = {*zip([row["layer"] for row in table], [row["head"] for row in table], strict=True)}
+    assert same == {(layer, head) for layer in range(3) for head in range(2)}
+    monkeypatch.delitem(sys.modules, "pandas")
 
 
 def test_layers_may_differ_in_their_number_of_heads() -> None:

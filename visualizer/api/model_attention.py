@@ -6,6 +6,7 @@ import base64
 import math
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -34,6 +35,7 @@ from visualizer.models.layer_run_lookup import (
     list_head_measure_rows,
     require_single_part,
 )
+from visualizer.optional_packages import PACKAGE_FIELD, is_installed
 from visualizer.session.document import Document
 from visualizer.session.head_order import HeadOrder
 from visualizer.session.view_options import (
@@ -390,6 +392,22 @@ class ModelAttention:
         is NaN if there is nothing to average.
         """
         return list_head_measure_rows(self._runs_with_weights())
+
+    def to_dataframe(self) -> Any:
+        """Return the table of `heads` as a ``pandas.DataFrame``; requires pandas.
+
+        Raises
+        ------
+        InputError
+            If pandas is not installed.
+        """
+        if not is_installed("pandas"):
+            sentence = (
+                "to_dataframe requires pandas, which is not installed. Install it with: "
+                "pip install pandas"
+            )
+            raise InputError(PACKAGE_FIELD, sentence)
+        return import_module("pandas").DataFrame(self.heads())
 
     def _require_runs(self) -> tuple[LayerGroupRun, ...]:
         if not self.runs:
