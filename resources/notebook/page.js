@@ -392,8 +392,8 @@ function addToken(at, axis) {
     readout.append(" … ");
     quoted(last);
   }
-  const plural = axis ? "keys" : "queries";
-  readout.append(last > first ? ` (${plural} ${first + 1}–${last + 1})` : ` (${name} ${first + 1})`);
+  const plural = axis ? "keys" : "queries", number = 1 + (axis ? 0 : page.before);
+  readout.append(last > first ? ` (${plural} ${first + number}–${last + number})` : ` (${name} ${first + number})`);
 }
 
 function describe(at) {
@@ -404,7 +404,7 @@ function describe(at) {
     addToken(at.row, 0);
     readout.append(" attends to ");
     addToken(at.column, 1);
-    const one = layers[layer], index = [one.index, head, at.row, at.column];
+    const one = layers[layer], index = [...(page.hasLayers ? [one.index] : []), head, at.row, at.column];
     const text = isMasked(one, at.row, at.column) ? "masked" : formatWeight(weight(at.row, at.column));
     readout.append(": ");
     add(readout, "b", "", text);

@@ -13,7 +13,7 @@ import torch
 import visualizer
 from tests.support.tiny_models import save_tiny_model
 from visualizer import InputError, ModelAttention
-from visualizer.api import model_attention
+from visualizer.api import head_views
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -186,7 +186,7 @@ def test_the_table_of_heads_is_a_data_frame(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = visualizer.from_arrays(weights_of(3, 2, 6, 6))
-    monkeypatch.setattr(model_attention, "is_installed", lambda name: name != "pandas")
+    monkeypatch.setattr(head_views, "is_installed", lambda name: name != "pandas")
     with pytest.raises(InputError, match=r"requires pandas, .* Install it with: pip install pand"):
         found.to_dataframe()
     monkeypatch.undo()

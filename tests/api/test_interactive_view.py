@@ -17,7 +17,7 @@ import visualizer
 from tests.export.figures.test_notebook_page import description, unpacked
 from tests.support.tiny_models import save_tiny_model, tiny_model
 from visualizer import InputError, ModelAttention
-from visualizer.api import model_attention
+from visualizer.api import head_views
 from visualizer.heatmap.colour_mapping import colour_table
 from visualizer.widgets.theme import DARK, LIGHT
 
@@ -130,11 +130,48 @@ def test_what_cannot_be_shown_is_still_described(monkeypatch: pytest.MonkeyPatch
     assert one._repr_mimebundle_().keys() == MIME_TYPES
     scores = visualizer.from_arrays(-causal_weights(1, 2, 6))
     assert scores._repr_mimebundle_().keys() == {"text/plain"}
-    monkeypatch.setattr(model_attention, "MAX_DISPLAYED_CELLS", 71)
+    monkeypatch.setattr(head_views, "MAX_DISPLAYED_CELLS", 71)
     assert one._repr_mimebundle_() == {
         "text/plain": f"{one!r}\nThe text is long. To display it, call interactive()."
     }
     assert one.interactive().html
+
+
+def test_a_module_has_the_same_views() -> None:
+    module = visualizer.attend("a b c a b", heads=2, embedding_size=4, output_size=4)
+    assert module._repr_mimebundle_().keys() == MIME_TYPES
+    page = module.interactive().html
+    described = description(page)
+    np.testing.assert_array_equal(unpacked(page)[0], module["weights"])
+    assert (described["title"], described["hasLayers"]) == ("Multi-head attention", False)
+    again = visualizer.from_arrays(module["weights"], module.tokens)
+    rows, others = module.heads(), again.heads()
+    assert [row["previous"] for row in rows] == pytest.approx([row["previous"] for row in others])
+    assert [row["induction"] for row in rows] == pytest.approx([row["induction"] for row in others])
+    batch = visualizer.attend(["a b", "c d e"])
+    assert batch._repr_mimebundle_() == {"text/plain": repr(batch)}
+    for method in (batch.heads, batch.overview, batch.interactive):
+        with pytest.raises(InputError, match=r"a batch of 2 texts\. Attend to one text at a time"):
+            method()
+
+
+def test_a_file_has_the_same_views(tmp_path: Path) -> None:
+    weights, words = causal_weights(2, 3, 6), ["a", "b", "c", "a", "b", "c"]
+    np.savez(tmp_path / "some.npz", attention=weights, tokens=np.array(words))
+    loaded, given = visualizer.load(tmp_path / "some.npz"), visualizer.from_arrays(weights, words)
+    for row, other in zip(loaded.heads(), given.heads(), strict=True):
+        assert row == pytest.approx(other, nan_ok=True)
+    np.testing.assert_array_equal(unpacked(loaded.interactive().html), weights)
+    assert description(loaded.interactive().html)["title"] == "some.npz"
+    assert description(loaded.interactive([1]).html)["hasLayers"] is True
+    assert loaded.overview().png.startswith(b"\x89PNG")
+
+
+def test_the_last_queries_of_a_text_keep_their_numbers() -> None:
+    weights = causal_weights(1, 2, 6)[:, :, 4:]
+    found = visualizer.from_arrays(weights, ["a", "b", "c", "d", "e", "f"])
+    described = description(found.interactive().html)
+    assert (described["queries"], described["before"]) == (["e", "f"], 4)
 
 
 def test_a_thread_can_create_a_page(seen: ModelAttention) -> None:

@@ -32,6 +32,7 @@ from visualizer.api.argument_validation import (
     validate_sequence,
     validate_string,
 )
+from visualizer.api.head_views import HeadViews
 from visualizer.api.notebook_display import ExplainedValue, Figure
 from visualizer.api.trained_model import TrainedModel, trained_model
 from visualizer.attention.custom_weights import read_bias, read_weights
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.trace import Trace
+    from visualizer.models.recorded_runs import LayerGroupRun
 
 MAX_READ_BYTES = 2**29
 """Maximum size of a part that is read from a matrix that is not kept in memory, in bytes."""
@@ -243,7 +245,7 @@ def _is_folder(path: Path) -> bool:
 # This is a dataclass, because `help` would evaluate the types of a Struct's fields, which are
 # imported for type checking only.
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Attention:
+class Attention(HeadViews):
     """The attention of a module for a text, with its values, explanations and figures.
 
     Attention that was captured by another program has only weights or scores.
@@ -452,6 +454,25 @@ class Attention:
     def save(self, *paths: str | Path) -> None:
         """Write files, each in the format of its suffix; see `Figure.save`."""
         self.figure().save(*paths)
+
+    def _layer_runs(self) -> tuple[LayerGroupRun, ...]:
+        from visualizer.models.array_runs import as_layer_group
+
+        trace = self.run.trace
+        if "text" in trace.axes:
+            sentence = (
+                f"This is a batch of {trace.axis_size('text')} texts. Attend to one text at a time."
+            )
+            raise InputError("text", sentence)
+        return (as_layer_group(self.run, tuple(range(trace.axis_size("layer")))),)
+
+    @property
+    def _has_layer_axis(self) -> bool:
+        return "layer" in self.run.trace.axes
+
+    @property
+    def _source_title(self) -> str:
+        return describe_value_origin(self.run).partition(" · ")[0]
 
     def _validate_stage_name(self, stage: object) -> str:
         if isinstance(stage, str) and stage in self.stages:

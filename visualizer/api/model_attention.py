@@ -2,48 +2,31 @@
 
 from __future__ import annotations
 
-import base64
-import math
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Protocol
 
 from visualizer.api.argument_validation import (
     describe_value,
-    validate_choice,
-    validate_colour_map,
     validate_integer,
     validate_sequence,
     validate_string,
 )
 from visualizer.api.attention_api import Attention, array_conversion_error, validate_axis_index
-from visualizer.api.notebook_display import InteractiveView, Overview
-from visualizer.attention.roles import Role
+from visualizer.api.head_views import HeadViews
 from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.token_labels import label_tokens
 from visualizer.brief_repr import truncate
 from visualizer.errors import InputError, not_found_error
-from visualizer.export.offscreen_qt_application import offscreen_qt
 from visualizer.file_opening import EXPORT_VIEW
 from visualizer.models.layer_run_lookup import (
     attention_part_names,
     find_layer_run,
     find_runs_of_part,
     layer_numbers,
-    list_head_measure_rows,
     require_single_part,
 )
-from visualizer.optional_packages import PACKAGE_FIELD, is_installed
 from visualizer.session.document import Document
-from visualizer.session.head_order import HeadOrder
-from visualizer.session.view_options import (
-    DEFAULT_MAP,
-    ColourMapKind,
-    colour_maps_of_kind,
-    kind_of_colour_map,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -55,9 +38,6 @@ if TYPE_CHECKING:
     from visualizer.api.argument_conversion import FigureArguments
     from visualizer.api.notebook_display import ExplainedValue, Figure
     from visualizer.models.recorded_runs import LayerGroupRun
-
-MAX_DISPLAYED_CELLS = 2**26
-"""Maximum number of weights that a notebook displays without a call; more take over a second."""
 
 
 class TextBatch(Protocol):
@@ -142,7 +122,7 @@ def _attention_of_layer_group(layers: LayerGroupRun) -> Attention:
 # This is a dataclass, because `help` would evaluate the types of a Struct's fields, which are
 # imported for type checking only.
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ModelAttention:
+class ModelAttention(HeadViews):
     """The attention of a model for a text, layer by layer.
 
     ``seen["weights"]`` is a read-only array [layer, head, query, key], and ``seen["weights", 3]``
@@ -159,7 +139,7 @@ class ModelAttention:
     def __repr__(self) -> str:
         if not self.runs:
             return "<ModelAttention: not run yet>"
-        name = self._source_name
+        name = self._source_title
         parts = [*((name,) if name else ()), *map(_describe_layer_group, self.runs)]
         count = (f"{len(self.batch):,} texts",) if self.batch else ()
         return truncate(f"<ModelAttention: {' · '.join((*parts, *count))}>")
@@ -294,120 +274,13 @@ class ModelAttention:
         shown = min(layer_numbers(self._runs_of_single_part())) if layer is None else layer
         self.figure(layer=shown).save(*paths)
 
-    def overview(self, order: str = HeadOrder.LAYER) -> Overview:
-        """Draw all heads of all layers as small heatmaps.
-
-        Parameters
-        ----------
-        order : str
-            ``"layer"`` for the order in the model; ``"induction"``, ``"duplicate"``,
-            ``"previous"``, ``"first"`` or ``"own"`` to begin with the heads that have the highest
-            mean weight on these tokens; ``"sharpest"`` or ``"farthest"`` to begin with the heads
-            that have the lowest entropy or the longest mean distance; or ``"alike"`` to group
-            similar heads.
-
-        Raises
-        ------
-        InputError
-            If the layers have different numbers of heads.
-        """
-        chosen = validate_choice("order", HeadOrder, order)
-        runs = [(each.run, each.group.layers) for each in self._runs_with_weights()]
-        with offscreen_qt():
-            from visualizer.export.figures.png_writer import render_overview_png
-
-            return Overview(render_overview_png(runs, chosen), repr(self)[1:-1])
-
-    def interactive(
-        self, layers: int | Iterable[int] | None = None, *, colour_map: str = DEFAULT_MAP
-    ) -> InteractiveView:
-        """Show all heads as an interactive page, in which you can select heads, cells and tokens.
-
-        A notebook also displays this page for the attention itself, if it is the last expression of
-        a cell. The page contains the weights: up to 131,072 weights as they are, and more with four
-        or three decimal places. If they take more than 6 MB, each cell of the page shows the
-        largest weight of several queries and keys.
-
-        Parameters
-        ----------
-        layers : int or iterable of int, optional
-            Indices of the layers to show; all layers by default.
-        colour_map : str
-            A colour map for weights; see `visualizer.FigureArguments`.
-
-        Raises
-        ------
-        InputError
-            If a layer or colour map does not exist, the layers differ in the number of tokens, or
-            the text is too long for so many layers.
-        """
-        from visualizer.export.figures.notebook_page import create_notebook_page
-
-        runs = [(each.run, each.group.layers) for each in self._runs_with_weights()]
-        shown = None if layers is None else self._validate_layers(layers)
-        map_name = validate_colour_map(colour_map)
-        if kind_of_colour_map(map_name) is not ColourMapKind.SEQUENTIAL:
-            maps = ", ".join(each.id for each in colour_maps_of_kind(ColourMapKind.SEQUENTIAL))
-            sentence = f"colour_map “{map_name}” is not for weights. Use {maps}."
-            raise InputError("colour_map", sentence)
-        page = create_notebook_page(runs, self._source_name, self.notices, shown, map_name)
-        return InteractiveView(page, len(self.key_tokens), repr(self)[1:-1])
-
-    def _validate_layers(self, layers: object) -> frozenset[int]:
-        is_one = isinstance(layers, Integral) and not isinstance(layers, bool)
-        numbers = [layers] if is_one else validate_sequence("layers", "a list of layers", layers)
-        for number in numbers:
-            self._find_run_of_layer(number)
-        return frozenset(numbers)
-
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        """Return the interactive page, and the overview for viewers that run no scripts."""
-        found = {"text/plain": repr(self)}
-        if not self.runs:
-            return found
-        traces = [each.run.trace for each in self.runs]
-        cells = sum(math.prod(trace.shape(trace.attention_stage_name)) for trace in traces)
-        if cells > MAX_DISPLAYED_CELLS:
-            found["text/plain"] += "\nThe text is long. To display it, call interactive()."
-            return found
-        with suppress(InputError):  # such as several parts, of which one must be selected
-            found["text/html"] = self.interactive()._repr_html_()
-        with suppress(InputError):  # such as a thread other than the main thread
-            found["image/png"] = base64.b64encode(self.overview().png).decode("ascii")
-        return found
+    @property
+    def _has_layer_axis(self) -> bool:
+        return True
 
     @property
-    def _source_name(self) -> str:
+    def _source_title(self) -> str:
         return self.runs[0].run.source_full_name.rpartition(" of ")[2]
-
-    def heads(self) -> list[dict[str, float]]:
-        """Return a table of measures with one row per head.
-
-        Each row has ``layer``, ``head`` and the mean weights on the ``previous`` token, the
-        ``first`` token, the query's ``own`` token, earlier occurrences of the query's token
-        (``duplicate``) and the tokens after those occurrences (``induction``); the mean ``largest``
-        weight; the ``entropy`` in bits; and the mean ``distance`` in tokens. ``value_weighting`` is
-        the distance between a row of weights and the same row weighted by the norms of the values
-        and normalized (Kobayashi et al. 2020): half the sum of the absolute differences. A measure
-        is NaN if there is nothing to average.
-        """
-        return list_head_measure_rows(self._runs_with_weights())
-
-    def to_dataframe(self) -> Any:
-        """Return the table of `heads` as a ``pandas.DataFrame``; requires pandas.
-
-        Raises
-        ------
-        InputError
-            If pandas is not installed.
-        """
-        if not is_installed("pandas"):
-            sentence = (
-                "to_dataframe requires pandas, which is not installed. Install it with: "
-                "pip install pandas"
-            )
-            raise InputError(PACKAGE_FIELD, sentence)
-        return import_module("pandas").DataFrame(self.heads())
 
     def _require_runs(self) -> tuple[LayerGroupRun, ...]:
         if not self.runs:
@@ -419,15 +292,8 @@ class ModelAttention:
     def _runs_of_single_part(self) -> tuple[LayerGroupRun, ...]:
         return require_single_part(self._require_runs())
 
-    def _runs_with_weights(self) -> tuple[LayerGroupRun, ...]:
-        runs = self._runs_of_single_part()
-        if not all(Role.WEIGHTS in each.run.trace for each in runs):
-            sentence = (
-                "Attention weights are required, but some of the numbers are negative, so they are "
-                "scores. Pass the weights, such as the softmax of the scores."
-            )
-            raise InputError("attention", sentence)
-        return runs
+    def _layer_runs(self) -> tuple[LayerGroupRun, ...]:
+        return self._runs_of_single_part()
 
     def _find_run_of_layer(self, layer: object) -> tuple[LayerGroupRun, int]:
         number = validate_integer("layer", layer)

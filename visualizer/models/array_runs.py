@@ -33,6 +33,8 @@ from visualizer.models.recorded_texts import BATCH_NOTICE
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from visualizer.attention.run import Run
+
     Tokens = tuple[str, ...]
 
 PART_NAME, CROSS_PART_NAME = "attention", "cross-attention"
@@ -192,11 +194,17 @@ class ArrayBatch:
             for at, each in enumerate(weights)
         ]
         run = create_layered_run(captured, sources)
-        is_cross = captured.has_other_keys and not captured.is_continuation
-        part = CROSS_PART_NAME if is_cross else PART_NAME
-        found = LayerGroupRun(LayerGroup(part, layers, (), ()), run)
+        found = as_layer_group(run, layers)
         is_numbered = not (captured.query_tokens or captured.key_tokens)
+        is_cross = found.group.is_cross
         return found.with_notice(SEPARATE_NUMBERING_NOTICE) if is_cross and is_numbered else found
+
+
+def as_layer_group(run: Run, layers: tuple[int, ...]) -> LayerGroupRun:
+    """Return the run of layers that do not belong to a model that is in memory."""
+    is_cross = not (run.has_same_keys or run.is_continuation)
+    part = CROSS_PART_NAME if is_cross else PART_NAME
+    return LayerGroupRun(LayerGroup(part, layers, (), ()), run)
 
 
 class _GivenLayer:

@@ -158,6 +158,8 @@ def create_notebook_page(
     notes: Sequence[str] = (),
     shown: Collection[int] | None = None,
     map_: str = DEFAULT_MAP,
+    *,
+    has_layer_axis: bool = True,
 ) -> str:
     """Return an HTML page with the weights of runs on the same text.
 
@@ -173,6 +175,8 @@ def create_notebook_page(
         Indices of the layers to show in the model; all layers by default.
     map_ : str
         Name of the colour map.
+    has_layer_axis : bool
+        Whether the page shows indices of weights with an index of the layer.
 
     Raises
     ------
@@ -193,6 +197,7 @@ def create_notebook_page(
     encoding, pooled, packed = _pack_layers(*_read_layers(layers))
     themes = LIGHT, DARK
     description = _describe_page(pooled, title, notes, encoding) | {
+        "hasLayers": has_layer_axis,
         "theme": "",
         "themes": {theme.name: asdict(theme) for theme in themes},
         "tables": {theme.name: encode_colour_table(map_, theme) for theme in themes},
@@ -331,6 +336,7 @@ def _describe_page(
         "queries": queries,
         "keys": None if keys == queries else keys,
         "shape": pooled[0].weights.shape[1:],
+        "before": run.token_number(0, "query") - 1,
         "block": block,
         "bytes": 4 if encoding.decimals is None else 2,
         "decimals": encoding.decimals,
