@@ -9,7 +9,10 @@ In a notebook::
     attention.figure(stages=["weights"])
 
     model = visualizer.open_model("models/SmolLM2-135M")
-    model.attend("The cat sat on the mat")["weights"]  # [layer, head, query, key]
+    seen = model.attend("The cat sat on the mat")  # displayed as an interactive view
+    seen["weights"]  # [layer, head, query, key]
+
+    visualizer.from_arrays(outputs.attentions, tokens)  # of a model that has already run
 """
 
 from __future__ import annotations

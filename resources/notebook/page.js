@@ -130,17 +130,20 @@ function layOutGrid() {
   const isNarrow = innerWidth <= 620;
   const room = (isNarrow ? innerWidth - 40 : innerWidth * share) - left;
   const size = Math.max(20, Math.min(72, Math.floor(room / most) - GAP));
-  grid = {left, top, size, step: size + GAP, most};
-  const width = left + most * grid.step;
+  const scale = size / Math.max(rows, columns);
+  const width = Math.max(16, Math.round(columns * scale)), height = Math.max(16, Math.round(rows * scale));
+  grid = {left, top, size, width, height, across: width + GAP, down: height + GAP};
   byId("heads").style.maxWidth = isNarrow ? "100%" : "45%";
-  grid.ink = resize(map.querySelector("canvas"), width, top + layers.length * grid.step);
+  grid.ink = resize(
+    map.querySelector("canvas"), left + most * grid.across, top + layers.length * grid.down,
+  );
   grid.ink.fillStyle = theme().quiet;
   grid.ink.textAlign = "center";
-  const every = Math.ceil(16 / grid.step);
-  for (let at = 0; at < most; at += every) grid.ink.fillText(at + 1, left + at * grid.step + size / 2, 7);
+  const every = Math.ceil(16 / grid.across);
+  for (let at = 0; at < most; at += every) grid.ink.fillText(at + 1, left + at * grid.across + width / 2, 7);
   grid.ink.textAlign = "right";
   for (const [at, one] of layers.entries()) {
-    grid.ink.fillText(one.number + 1, left - 5, top + at * grid.step + size / 2);
+    grid.ink.fillText(one.number + 1, left - 5, top + at * grid.down + height / 2);
     if (one.codes) drawSmall(one, at);
   }
 }
@@ -150,12 +153,11 @@ function drawSmall(one, at) {
   const side = Math.max(8, Math.round(grid.size * devicePixelRatio));
   const block = Math.ceil(Math.max(rows, columns) / side);
   const height = Math.ceil(rows / block), width = Math.ceil(columns / block);
-  const scale = grid.size / Math.max(height, width);
   for (let of = 0; of < one.heads; of++) {
     const entries = smallEntries(one, of, block, height, width);
     const image = pixels(height, width, (cell) => entries[cell]);
-    const x = grid.left + of * grid.step, y = grid.top + at * grid.step;
-    grid.ink.drawImage(image, x, y, width * scale, height * scale);
+    const x = grid.left + of * grid.across, y = grid.top + at * grid.down;
+    grid.ink.drawImage(image, x, y, grid.width, grid.height);
   }
 }
 
@@ -182,13 +184,13 @@ function smallEntries(one, of, block, height, width) {
 }
 
 function showChosen() {
-  const x = grid.left + head * grid.step, y = grid.top + layer * grid.step;
+  const x = grid.left + head * grid.across, y = grid.top + layer * grid.down;
   const chosen = byId("chosen"), pane = byId("heads");
   Object.assign(chosen.style, {
-    left: `${x}px`, top: `${y}px`, width: `${grid.size}px`, height: `${grid.size}px`,
+    left: `${x}px`, top: `${y}px`, width: `${grid.width}px`, height: `${grid.height}px`,
   });
   if (y < pane.scrollTop) pane.scrollTop = y - grid.top;
-  const bottom = y + grid.step + GAP - pane.clientHeight, right = x + grid.step + GAP - pane.clientWidth;
+  const bottom = y + grid.down + GAP - pane.clientHeight, right = x + grid.across + GAP - pane.clientWidth;
   if (bottom > pane.scrollTop) pane.scrollTop = bottom;
   if (x - grid.left < pane.scrollLeft) pane.scrollLeft = x - grid.left;
   if (right > pane.scrollLeft) pane.scrollLeft = right;
@@ -196,8 +198,8 @@ function showChosen() {
 
 function headAt(event) {
   const area = map.getBoundingClientRect();
-  const at = Math.floor((event.clientY - area.top - grid.top) / grid.step);
-  const of = Math.floor((event.clientX - area.left - grid.left) / grid.step);
+  const at = Math.floor((event.clientY - area.top - grid.top) / grid.down);
+  const of = Math.floor((event.clientX - area.left - grid.left) / grid.across);
   return layers[at] && of >= 0 && of < layers[at].heads ? [at, of] : null;
 }
 

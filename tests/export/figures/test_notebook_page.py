@@ -353,8 +353,8 @@ def test_a_click_opens_a_head_and_pins_a_cell(tmp_path: Path) -> None:
     script = """
       const area = map.getBoundingClientRect();
       map.dispatchEvent(new MouseEvent("click", {bubbles: true,
-        clientX: area.left + grid.left + 1.5 * grid.step,
-        clientY: area.top + grid.top + 2.5 * grid.step}));
+        clientX: area.left + grid.left + 1.5 * grid.across,
+        clientY: area.top + grid.top + 2.5 * grid.down}));
       const title = document.querySelector("h2").textContent;
       const cell = matrix.getBoundingClientRect();
       const click = () => matrix.dispatchEvent(new MouseEvent("click", {bubbles: true,
