@@ -17,9 +17,11 @@ from hypothesis import strategies as st
 
 from tests.support import headless_browser
 from tests.support.examples import examples
+from tests.support.long_texts import held_shot, long_shot
 from tests.support.small_runs import a_run
 from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.captured_run import create_captured_run
+from visualizer.attention.drawn_tiles import middle_rows
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import MaskKind
 from visualizer.errors import InputError
@@ -134,6 +136,28 @@ def test_a_long_text_shows_the_largest_weights_of_blocks(
     assert f"largest weight of {block} queries on {block} keys" in description(page)["notes"][0]
 
 
+def test_the_weights_of_a_long_text_are_computed_in_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shots = [make(90, heads=2, d_out=4) for make in (long_shot, held_shot)]
+    pages = [create_notebook_page([(shot.run, (0,))], "a module") for shot in shots]
+    assert shots[0].run.trace.is_blockwise
+    held = shots[1].run.trace.read(Role.WEIGHTS)
+    for page in pages:
+        np.testing.assert_allclose(unpacked(page)[0], held, rtol=1e-4, atol=1e-6)
+    ends = [description(page)["layers"][0]["end"] for page in pages]
+    assert ends[0] == ends[1]
+    monkeypatch.setattr(notebook_page, "MAX_CELLS", 2 * 30 * 30)
+    page = create_notebook_page([(shots[0].run, (0,))], "a module")
+    pooled = held[:, middle_rows(3, 90)].reshape(2, 30, 30, 3).max(-1)
+    np.testing.assert_allclose(unpacked(page)[0], pooled, rtol=1e-4, atol=1e-6)
+    assert "one of 3 queries on 3 keys" in description(page)["notes"][0]
+    monkeypatch.setattr(notebook_page, "MAX_COMPUTED_CELLS", 100)
+    with pytest.raises(InputError, match=r"too long for the interactive view\. Use figure"):
+        create_notebook_page([(shots[0].run, (0,))], "a module")
+    create_notebook_page([(shots[1].run, (0,))], "a module")
+
+
 def test_too_many_heads_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for limit in ("MAX_PACKED_BYTES", "MAX_PRECISE_BYTES"):
         monkeypatch.setattr(notebook_page, limit, 10)
@@ -141,12 +165,23 @@ def test_too_many_heads_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         page_of(weights_of(3, 2, 6, 6))
 
 
-def test_colours_have_the_range_of_the_window() -> None:
-    run = captured_run(weights_of(3, 4, 20, 20))
-    page = create_notebook_page([(run, (0, 1, 2))], "some model")
+@pytest.mark.parametrize(
+    "run",
+    [
+        captured_run(weights_of(3, 4, 20, 20)),
+        captured_run(weights_of(3, 8, 200, 200)),  # only some rows are sampled
+        a_run("a b c d e f", mask=MaskKind.CAUSAL, heads=2),
+        a_run("a b c d e f", mask=MaskKind.WINDOW, window=2, heads=2),
+    ],
+    ids=["captured", "large", "causal", "window"],
+)
+def test_colours_have_the_range_of_the_window(run: Run) -> None:
+    count = run.trace.axis_size("layer")
+    page = create_notebook_page([(run, tuple(range(count)))], "some model")
     shown = [(run.trace, run.trace.cached_stage_tensor(Role.WEIGHTS))]
     for at, layer in enumerate(description(page)["layers"]):
-        expected = find_cached_range(shown, [(at,)], Role.WEIGHTS, is_share=True)
+        leading = (at,) if count > 1 else ()
+        expected = find_cached_range(shown, [leading], Role.WEIGHTS, is_share=True)
         assert (layer["end"], layer["endText"]) == (expected.end, str(expected))
     assert {*description(page)["tables"]} == {LIGHT.name, DARK.name}
 

@@ -246,11 +246,16 @@ def _check_computed_cells(layers: Sequence[LayerWeights]) -> None:
     trace = layers[0].run.trace
     cells = sum(layer.heads for layer in layers) * math.prod(trace.query_key_counts)
     if trace.cached_stage_tensor(Role.WEIGHTS).is_blockwise and cells > MAX_COMPUTED_CELLS:
-        most = max(1, MAX_COMPUTED_CELLS * len(layers) // cells)
+        most = MAX_COMPUTED_CELLS * len(layers) // cells
         sentence = (
             f"The text is too long for {len(layers):,} layers. Select at most {most:,} with "
             "layers, such as interactive(layers=[0])."
         )
+        if not most:
+            sentence = (
+                "The text is too long for the interactive view. Use figure, which accepts texts of "
+                "any length."
+            )
         raise InputError("layers", sentence)
 
 
