@@ -154,6 +154,46 @@ PARTS: list[Index] = [
 OUT_OF_RANGE: list[Index] = [(3,), (-4,), (0, 2), (0, 0, 6), (0, 0, 0, -7)]
 
 
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padding_is_removed_as_in_a_recording(eager: Any, side: str) -> None:
+    ids, mask = torch.tensor([[3, 4, 5, 6, 4], [0, 0, 7, 4, 7]]), torch.ones(2, 5, dtype=torch.long)
+    mask[1, :2] = 0
+    if side == "right":
+        ids, mask = ids.flip(1), mask.flip(1)
+    words = [[f"w{number}" for number in row] for row in ids.tolist()]
+    with visualizer.capture(eager, words) as seen, torch.no_grad():
+        outputs = eager(ids, attention_mask=mask, output_attentions=True)
+    without = [[word for word, is_real in zip(words[at], mask[at], strict=True) if is_real]
+               for at in range(2)]  # fmt: skip
+    for given in (words, without):
+        with pytest.warns(UserWarning, match="text 1 of 2 in a batch"):
+            found = visualizer.from_arrays(outputs.attentions, given, attention_mask=mask)
+        for one, other in zip(found.texts, seen.texts, strict=True):
+            assert one.tokens == other.tokens
+            np.testing.assert_allclose(one["weights"], other["weights"], atol=1e-6)
+            same_measures(one, other, "value_weighting")
+            assert one.notices == other.notices
+    assert "Padding is omitted (2 of 5 positions)." in found.texts[1].notices
+
+
+@pytest.mark.filterwarnings("ignore:Padding is omitted")
+def test_padding_of_other_keys_is_removed() -> None:
+    real, keys = [1, 1, 1, 0, 0, 1], ["a", "b", "c", "", "", "d"]
+    kept = weights_of(2, 3, 4, 4)
+    weights = np.zeros((2, 3, 4, 6))
+    weights[..., [0, 1, 2, 5]] = kept
+    with pytest.warns(UserWarning, match=r"Padding is omitted \(2 of 6 positions\)"):
+        found = visualizer.from_arrays(weights, WORDS[:4], key_tokens=keys, attention_mask=real)
+    np.testing.assert_array_equal(found["weights"], kept)
+    assert (found.tokens, found.key_tokens) == (WORDS[:4], ("a", "b", "c", "d"))
+    vectors = np.random.default_rng(0).normal(size=(2, 3, 6, 4))
+    part: dict[str, Any] = {"queries": vectors[:, :, :4], "keys": vectors, "values": vectors}
+    with pytest.warns(UserWarning, match="do not follow exactly"):
+        again = visualizer.from_arrays(weights, key_tokens=keys, attention_mask=real, **part)
+    assert again["queries"].shape == (2, 3, 4, 4)
+    np.testing.assert_array_equal(again["values"], vectors[:, :, [0, 1, 2, 5]])
+
+
 def test_parts_of_a_stage_are_selected_by_index() -> None:
     weights = weights_of(3, 2, 6, 6)
     for given in (weights, [weights[0], weights[1], weights[2]], weights[:1]):
@@ -341,6 +381,23 @@ REFUSALS: list[tuple[tuple[Any, ...], dict[str, Any], str, str]] = [
     (
         (HALVES,), {"queries": np.ones((2, 4))}, "queries",
         "queries, keys and values must be passed together. keys is missing.",
+    ),
+    (
+        (HALVES,), {"attention_mask": [1, 1, 1]}, "attention_mask",
+        "attention_mask must have the shape 1 × 2, to match the texts and keys of attention. It "
+        "has the shape 1 × 3.",
+    ),
+    (
+        (HALVES,), {"attention_mask": [[0.0, -1e9]]}, "attention_mask",
+        "attention_mask must contain 1 for tokens and 0 for padding. It contains other numbers.",
+    ),
+    (
+        (HALVES,), {"attention_mask": [0, 0]}, "attention_mask",
+        "Each text of attention_mask must have a token.",
+    ),
+    (
+        (HALVES, ["a", "b", "c"]), {"attention_mask": [1, 0]}, "tokens",
+        "tokens has 3 tokens, but attention has 2 queries, of which 1 are not padding.",
     ),
     (
         (HALVES,), VECTORS | {"values": np.ones((3, 4))}, "values",

@@ -21,6 +21,7 @@ def from_arrays(
     tokens: Iterable[str] | Iterable[Iterable[str]] | None = None,
     *,
     key_tokens: Iterable[str] | Iterable[Iterable[str]] | None = None,
+    attention_mask: Any = None,
     queries: Any = None,
     keys: Any = None,
     values: Any = None,
@@ -51,6 +52,9 @@ def from_arrays(
         end with those of the queries.
     key_tokens : iterable of str, or iterable of iterables of str, optional
         The tokens of the keys, for attention to another text (cross-attention).
+    attention_mask : array_like, optional
+        For padded texts, 1 for tokens and 0 for padding, [text, key] or [key], such as
+        ``inputs["attention_mask"]``. The padding is removed.
     queries, keys, values : array_like, or sequence of array_like, optional
         The queries and keys from which the weights were computed, after positional encoding, and
         the values that are weighted. They have the form of ``attention``, with the axes [token,
@@ -74,7 +78,11 @@ def from_arrays(
             raise InputError(given, sentence)
         vectors = {}
     batch = ArrayBatch(
-        validate_string("name", name), attention, vectors, _parse_tokens(tokens, key_tokens)
+        validate_string("name", name),
+        attention,
+        vectors,
+        _parse_tokens(tokens, key_tokens),
+        attention_mask,
     )
     found = ModelAttention(batch.runs_of_text(0), batch if len(batch) > 1 else None)
     for sentence in found.notices:

@@ -28,7 +28,7 @@ from visualizer.attention.spec import BooleanMatrix, Dtype, MaskKind
 from visualizer.attention.stage_computation import repeat_for_heads
 from visualizer.errors import InputError
 from visualizer.models.recorded_runs import LayerGroup, LayerGroupRun
-from visualizer.models.recorded_texts import BATCH_NOTICE
+from visualizer.models.recorded_texts import BATCH_NOTICE, PADDING_NOTICE
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,16 +66,24 @@ class ArrayBatch:
         Queries, keys and values in the same form, with the axes [token, d_head] instead of [query,
         key]; heads may share keys and values.
     tokens : list of TextTokens
-        Tokens of the first texts; those of further texts are numbered.
+        Tokens of the first texts, with or without padding; those of further texts are numbered.
+    mask : object, optional
+        Array [text, key] or [key] that is 0 for padding, which is then removed.
 
     Raises
     ------
     InputError
-        With the field ``attention``, ``queries``, ``keys``, ``values`` or ``tokens``.
+        With the field ``attention``, ``attention_mask``, ``queries``, ``keys``, ``values``,
+        ``tokens`` or ``key_tokens``.
     """
 
     def __init__(
-        self, name: str, weights: Any, vectors: dict[str, Any], tokens: list[TextTokens]
+        self,
+        name: str,
+        weights: Any,
+        vectors: dict[str, Any],
+        tokens: list[TextTokens],
+        mask: Any = None,
     ) -> None:
         self._name, self._tokens = name, tokens
         self._weights = _split_into_layers("attention", weights)
@@ -84,6 +92,7 @@ class ArrayBatch:
         self._check_layers()
         for role in self._vectors:
             self._check_vectors(role)
+        self._real = None if mask is None else self._read_mask(mask)
         for at, each in enumerate(tokens):
             self._check_tokens(at, each)
 
@@ -150,6 +159,34 @@ class ArrayBatch:
                 )
                 raise InputError(role, sentence)
 
+    def _read_mask(self, mask: Any) -> Tensor:
+        """Return which keys are not padding, as a boolean tensor [text, key]."""
+        real = _to_tensor("attention_mask", mask)
+        real = real[None] if real.ndim == 1 else real
+        expected = len(self), self._weights[0].shape[-1]
+        if real.shape != expected:
+            sentence = (
+                f"attention_mask must have the shape {_describe_shape(expected)}, to match the "
+                f"texts and keys of attention. It has the shape {_describe_shape(real.shape)}."
+            )
+            raise InputError("attention_mask", sentence)
+        if not bool(((real == 0) | (real == 1)).all()):
+            sentence = "attention_mask must contain 1 for tokens and 0 for padding."
+            raise InputError("attention_mask", f"{sentence} It contains other numbers.")
+        if not bool(real.any(1).all()):
+            raise InputError("attention_mask", "Each text of attention_mask must have a token.")
+        return real.bool()
+
+    def _positions(self, text: int) -> tuple[Tensor, Tensor]:
+        """Return the queries and the keys of a text that are not padding."""
+        queries, keys = self._weights[0].shape[-2:]
+        if self._real is None:
+            return torch.arange(queries), torch.arange(keys)
+        real = self._real[text]
+        is_cross = any(each.keys for each in self._tokens) or queries > keys
+        own = torch.ones(queries, dtype=torch.bool) if is_cross else real[keys - queries :]
+        return own.nonzero()[:, 0], real.nonzero()[:, 0]
+
     def _check_tokens(self, text: int, tokens: TextTokens) -> None:
         queries, keys = self._weights[0].shape[-2:]
         fits_keys = len(tokens.both) == keys and queries < keys
@@ -157,21 +194,44 @@ class ArrayBatch:
         if text >= len(self):
             sentence = f"tokens has {len(self._tokens):,} lists, but attention has {len(self):,}"
             raise InputError("tokens", f"{sentence} text{'s' * (len(self) != 1)}.")
-        for words, count, axis in (
-            (tokens.both, queries, "queries"),
-            (tokens.queries, queries, "queries"),
-            (tokens.keys, keys, "keys"),
+        own_queries, own_keys = self._positions(text)
+        for words, counts, axis in (
+            (tokens.both, (queries, len(own_queries)), "queries"),
+            (tokens.queries, (queries, len(own_queries)), "queries"),
+            (tokens.keys, (keys, len(own_keys)), "keys"),
         ):
-            if words and len(words) != count and not (words is tokens.both and fits_keys):
+            if words and len(words) not in counts and not (words is tokens.both and fits_keys):
                 own = f"key_{name}" if axis == "keys" else name
-                sentence = f"{own} has {len(words):,} tokens, but attention has {count:,} {axis}."
+                found = f"{own} has {len(words):,} tokens, but attention has {counts[0]:,} {axis}"
+                padding = f", of which {counts[1]:,} are not padding" * (counts[0] != counts[1])
+                sentence = f"{found}{padding}."
                 if words is tokens.both and queries != keys:
                     sentence += f" It has {keys:,} keys; pass their tokens as key_tokens."
                 raise InputError(own.partition("[")[0], sentence)
 
+    def _tokens_without_padding(self, text: int) -> TextTokens:
+        tokens = self._tokens[text] if text < len(self._tokens) else TextTokens()
+        queries, keys = self._positions(text)
+        sizes = self._weights[0].shape[-2:]
+
+        def select(words: Tokens) -> Tokens:
+            for places, size in zip((keys, queries), reversed(sizes), strict=True):
+                if len(words) == size:
+                    return tuple(words[at] for at in places.tolist())
+            return words
+
+        return TextTokens(*map(select, (tokens.both, tokens.queries, tokens.keys)))
+
     def _build_run(self, text: int, layers: tuple[int, ...]) -> LayerGroupRun:
-        weights = [self._weights[layer][text] for layer in layers]
-        vectors = {role: [each[at][text] for at in layers] for role, each in self._vectors.items()}
+        rows, columns = self._positions(text)
+        weights = [
+            _select(_select(self._weights[layer][text], rows, -2), columns, -1) for layer in layers
+        ]
+        vectors = {
+            role: [_select(each[at][text], rows if role == VECTOR_ROLES[0] else columns, -2)
+                   for at in layers]
+            for role, each in self._vectors.items()
+        }  # fmt: skip
         heads, queries, keys = weights[0].shape
         is_double = any(each.dtype in _DOUBLE for each in weights)
         captured = CapturedAttention(
@@ -184,7 +244,7 @@ class ArrayBatch:
             numbers=b"",
             vectors=_describe_vectors(weights, vectors) if vectors else None,
         )
-        tokens = self._tokens[text] if text < len(self._tokens) else TextTokens()
+        tokens = self._tokens_without_padding(text)
         captured = with_tokens(captured, tokens.both, tokens.queries, tokens.keys)
         for is_valid, name in header_checks(captured):
             if not is_valid:
@@ -195,9 +255,18 @@ class ArrayBatch:
         ]
         run = create_layered_run(captured, sources)
         found = as_layer_group(run, layers)
+        if padding := self._weights[0].shape[-1] - keys:
+            notice = PADDING_NOTICE.format(padding=padding, count=padding + keys)
+            found = found.with_notice(notice)
         is_numbered = not (captured.query_tokens or captured.key_tokens)
         is_cross = found.group.is_cross
         return found.with_notice(SEPARATE_NUMBERING_NOTICE) if is_cross and is_numbered else found
+
+
+def _select(tensor: Tensor, places: Tensor, axis: int) -> Tensor:
+    """Return a part of a tensor, or the tensor itself if the part is the whole axis."""
+    is_whole = len(places) == tensor.shape[axis]
+    return tensor if is_whole else tensor.index_select(axis, places)
 
 
 def as_layer_group(run: Run, layers: tuple[int, ...]) -> LayerGroupRun:
