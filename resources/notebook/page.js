@@ -18,7 +18,7 @@ const system = matchMedia("(prefers-color-scheme: dark)");
 const byId = (id) => document.getElementById(id);
 const map = byId("map"), matrix = byId("matrix"), readout = byId("readout");
 const [base, marks] = matrix.querySelectorAll("canvas");
-let layer = 0, head = 0, direction = "to";
+let layer = 0, head = 0, direction = "to", chosenTheme = "";
 let pinned = null, hovered = null; // {row, column}, of which one is null if a token is selected
 let grid = null, box = null; // sizes of the small heatmaps and of the large one
 let colours = null;
@@ -76,7 +76,7 @@ function tokenRange(at, axis) {
 // ------------------------------------------------------------------------------------- colours
 
 function theme() {
-  return page.themes[page.theme || (system.matches ? "dark" : "light")];
+  return page.themes[chosenTheme || (system.matches ? "dark" : "light")];
 }
 
 function readColours() {
@@ -96,6 +96,7 @@ function readColours() {
     if (typeof value === "string") document.documentElement.style.setProperty(`--${name}`, value);
   }
   document.documentElement.style.colorScheme = values.name;
+  byId("scheme").textContent = values.name === "dark" ? "Light colours" : "Dark colours";
 }
 
 /** Return a canvas with one pixel per cell. */
@@ -590,6 +591,11 @@ function addListeners() {
     pinned = null;
     refresh();
     return true;
+  });
+  byId("scheme").hidden = false;
+  byId("scheme").addEventListener("click", () => {
+    chosenTheme = theme().name === "dark" ? "light" : "dark";
+    draw();
   });
   system.addEventListener("change", draw);
   addEventListener("resize", draw);

@@ -464,10 +464,22 @@ def test_the_script_runs_in_a_frame_of_a_page_with_another_encoding(tmp_path: Pa
 
 
 @in_a_browser
-def test_colours_follow_the_system(tmp_path: Path) -> None:
-    page, script = page_of(weights_of(1, 2, 6, 6)), "return getComputedStyle(document.body).color;"
-    light = seen_in_browser(page, script, tmp_path)
-    dark = seen_in_browser(page, script, tmp_path, "--blink-settings=preferredColorScheme=0")
-    rgb = [f"rgb({', '.join(str(int(ink[at : at + 2], 16)) for at in (1, 3, 5))})"
-           for ink in (LIGHT.ink, DARK.ink)]  # fmt: skip
-    assert [light, dark] == rgb
+def test_colours_follow_the_system_until_they_are_chosen(tmp_path: Path) -> None:
+    page = page_of(weights_of(1, 2, 6, 6))
+    script = """
+      const button = document.getElementById("scheme");
+      const state = () => [getComputedStyle(document.body).color, button.textContent];
+      const before = state();
+      button.click();
+      return [before, state()];
+    """
+    dark, light = (
+        [
+            f"rgb({', '.join(str(int(ink[at : at + 2], 16)) for at in (1, 3, 5))})",
+            f"{other} colours",
+        ]
+        for ink, other in ((DARK.ink, "Light"), (LIGHT.ink, "Dark"))
+    )
+    assert seen_in_browser(page, script, tmp_path) == [light, dark]
+    options = "--blink-settings=preferredColorScheme=0"
+    assert seen_in_browser(page, script, tmp_path, options) == [dark, light]

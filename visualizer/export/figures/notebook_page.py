@@ -198,7 +198,6 @@ def create_notebook_page(
     themes = LIGHT, DARK
     description = _describe_page(pooled, title, notes, encoding) | {
         "hasLayers": has_layer_axis,
-        "theme": "",
         "themes": {theme.name: asdict(theme) for theme in themes},
         "tables": {theme.name: encode_colour_table(map_, theme) for theme in themes},
     }
