@@ -479,7 +479,8 @@ def test_what_is_said_of_a_stage_is_true(case: Case) -> None:
             assert int(taken[1]) == there - np.count_nonzero(numbers)
         read_most = re.search(
             r"(?:most attention|same weight), ([^,;(]*?)(?: each)?"
-            r"(, because of the mask)?(?: \(if all weights were equal: (.*)\))?\.$",
+            r"(, because of the mask)?"
+            r"(?: \((?:if all weights were equal|equal weights): (.*)\))?\.$",
             told,
         )
         if read_most and read_most[3]:
@@ -546,8 +547,8 @@ STAGES_OF_THE_BOOK = {
     "scaled": "In head 1, dividing by √1 = 1 changes no score; the largest stays 0.3079.",
     "masked": "In head 1, no token may attend to later tokens: 15 of 36 scores become −∞.",
     "weights": "In head 1, softmax turns each row of scores into weights that sum to 1; "
-    "on average, Your receives the most attention, 40%, because of the mask (if all weights were "
-    "equal: 41%).",
+    "on average, Your receives the most attention, 40%, because of the mask (equal "
+    "weights: 41%).",
     "context": "In head 1, each token’s weights mix the values into its context vector; "
     "the largest number, −0.4519, is that of Your.",
     "concat": "The context vectors from both heads are concatenated, 2 numbers per token; "
@@ -698,8 +699,8 @@ def test_rows_of_padding_are_not_in_the_average() -> None:
     run = a_run("a b c d", "e f", normalisation=NormalisationKind.UNIFORM)
     assert told(run, whole(run, "weights"), text=1) == (
         "In head 1, each of 2 tokens attends equally to its allowed keys; "
-        "on average, e receives the most attention, 75%, because of the mask (if all weights were "
-        "equal: 75%)."
+        "on average, e receives the most attention, 75%, because of the mask (equal "
+        "weights: 75%)."
     )
 
 

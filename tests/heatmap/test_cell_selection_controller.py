@@ -115,7 +115,7 @@ def test_the_unpin_action_works_wherever_the_focus_is(hand: Hand) -> None:
     hand.click_cell(JOURNEY)
     hand.leave()
     hand.sentence.setFocus()
-    hand.press(Qt.Key.Key_P, CONTROL | SHIFT)
+    hand.window.actions_.by_id["cell.unpin"].trigger()
     assert pinned(hand.window) is None
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 
-from tests.support.window_input import CONTROL
 from visualizer.attention.spec import AttentionSpec, Device
 from visualizer.attention.token_embeddings import PADDING_LABEL
 from visualizer.session.cell_address import Cell
@@ -27,7 +26,7 @@ def texts(hand: Hand) -> Hand:
     """Show three texts side by side."""
     spec = AttentionSpec(heads=2, d_out=4, device=Device.CPU)
     hand.show_document(Document("\n".join(TEXTS), lines=LineGrouping.APART, spec=spec))
-    hand.press(Qt.Key.Key_T, CONTROL | Qt.KeyboardModifier.AltModifier)
+    hand.window.actions_.by_id["view.toggle_side_by_side"].trigger()
     hand.settle()
     return hand
 

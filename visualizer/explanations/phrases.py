@@ -301,9 +301,9 @@ def _uniform_share_phrase(context: StepContext, key: int, mean: float) -> str:
         return ""
     counts = np.maximum(1, allowed.sum(axis=1))
     share = float((allowed[:, key] / counts).mean())
-    is_due_to_mask = share >= mean * (1 - EQUALITY_TOLERANCE)
-    reason = ", because of the mask" * is_due_to_mask
-    return f"{reason} (if all weights were equal: {format_percentage(share)})"
+    if share >= mean * (1 - EQUALITY_TOLERANCE):
+        return f", because of the mask (equal weights: {format_percentage(share)})"
+    return f" (if all weights were equal: {format_percentage(share)})"
 
 
 def empty_rows_phrase(cells: np.ndarray) -> str:

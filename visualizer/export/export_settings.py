@@ -26,7 +26,6 @@ from visualizer.export.figure_settings import (
     FigureExtent,
     FigureSettings,
     FigureTheme,
-    is_taller_than_page,
 )
 from visualizer.export.formats import FORMATS, ExportFormat, FormatKind, format_of_file
 from visualizer.session.timeline import PLAYBACK_SPEEDS
@@ -167,6 +166,10 @@ def _preset_fields(figure_settings: FigureSettings) -> dict[str, Any]:
     return {name: getattr(figure_settings, name) for name in _SIZE}
 
 
+TALL_NOTE = ", taller than a page"
+"""Addition to the size of a figure that leaves no room for its legend on a page."""
+
+
 def describe_figure_size(width: float, height: float, dpi: float | None) -> str:
     """Describe the size of a figure.
 
@@ -178,8 +181,7 @@ def describe_figure_size(width: float, height: float, dpi: float | None) -> str:
         Pixels per inch in the file; None for vector graphics.
     """
     mm = MM_PER_INCH / PIXELS_PER_INCH
-    tall = ", taller than a page" if is_taller_than_page(width, height) else ""
-    size = f"{width * mm:,.0f} × {height * mm:,.0f} mm{tall}"
+    size = f"{width * mm:,.0f} × {height * mm:,.0f} mm"
     if dpi is None:
         return size
     ratio = dpi / PIXELS_PER_INCH

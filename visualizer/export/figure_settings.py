@@ -133,6 +133,11 @@ class FigureSettings(Struct, frozen=True):
 
     __repr__ = brief_repr
 
+    def is_taller_than_page(self, height: float) -> bool:
+        """Return whether a figure for a page is higher than the page, in pixels of 1/96 inch."""
+        is_for_page = self.width_mm <= PAGE_WIDTH_MM
+        return is_for_page and height / PIXELS_PER_INCH * MM_PER_INCH > MAX_PAGE_HEIGHT_MM
+
     @property
     def width(self) -> float:
         """The width in pixels of 1/96 inch."""
@@ -228,15 +233,3 @@ def _choose_stage(resolved: ResolvedView) -> str:
         return resolved.pinned.stage
     stages = resolved.shown_stages
     return ([stage.name for stage in stages if stage.is_weights] or [stages[-1].name])[-1]
-
-
-def is_taller_than_page(width: float, height: float) -> bool:
-    """Return whether a figure fits the width of a page, but not its height.
-
-    Parameters
-    ----------
-    width, height : float
-        The size in pixels of 1/96 inch.
-    """
-    mm = MM_PER_INCH / PIXELS_PER_INCH
-    return width * mm <= PAGE_WIDTH_MM and height * mm > MAX_PAGE_HEIGHT_MM

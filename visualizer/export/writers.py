@@ -9,8 +9,8 @@ from visualizer.documents.document_file import document_bytes, write_document
 from visualizer.errors import InputError, is_out_of_memory
 from visualizer.export.data import data_writers
 from visualizer.export.data.exported_matrices import shown_matrices
-from visualizer.export.export_settings import CELL_FORMAT, describe_figure_size
-from visualizer.export.figure_settings import FigureExtent, is_taller_than_page, resolve_figure_view
+from visualizer.export.export_settings import CELL_FORMAT, TALL_NOTE, describe_figure_size
+from visualizer.export.figure_settings import FigureExtent, resolve_figure_view
 from visualizer.export.figures.document_attachment import document_to_attach
 from visualizer.export.figures.figure_page import (
     PAPER_THEMES,
@@ -60,9 +60,9 @@ def _write_figure(
     page = lay_out_exact_page(snapshot, figure_settings, progress)
     if notice and (warning := check_text_size(page, snapshot, figure_settings)):
         notice(warning)
-    if notice and is_taller_than_page(page.size.width(), page.size.height()):
+    if notice and figure_settings.is_taller_than_page(page.size.height()):
         size = describe_figure_size(page.size.width(), page.size.height(), None)
-        notice(f"The figure is {size}. Show fewer stages or heads, or choose a height.")
+        notice(f"The figure is {size}{TALL_NOTE}. Show fewer stages or heads, or choose a height.")
     FIGURE_WRITERS[suffix](page, snapshot, figure_settings, file, progress)
 
 

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import QPlainTextEdit, QSizePolicy, QWidget
 
 from visualizer.errors import InputError
 from visualizer.export.data.data_preview import create_preview_text, describe_file_size
-from visualizer.export.export_settings import describe_figure_size
+from visualizer.export.export_settings import TALL_NOTE, describe_figure_size
 from visualizer.export.figure_settings import PIXELS_PER_INCH
 from visualizer.export.figures.cell_image import create_cell_image_source
 from visualizer.export.figures.figure_page import create_sketched_figure_content, lay_out_page
@@ -142,7 +142,8 @@ def _render_figure_preview(
     note = PREVIEW_NOTE if snapshot.run.trace.is_blockwise else ""
     if "width_mm" not in settings.used_field_names:
         return ExportPreview(image, "", f"Fits the browser window{note}")
-    description = describe_figure_size(width, height, None if is_vector else dpi) + note
+    tall = TALL_NOTE * figure_settings.is_taller_than_page(height)
+    description = describe_figure_size(width, height, None if is_vector else dpi) + tall + note
     return ExportPreview(
         image, "", description, small_text=find_small_text(page, snapshot, figure_settings)
     )
