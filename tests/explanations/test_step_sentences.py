@@ -177,7 +177,7 @@ def test_every_step_is_told_in_one_sentence(case: Case) -> None:
             several = run.trace.spec.heads > 1
             has_heads = "head" in run.trace.stage(said.step.stage).dims
             assert (f"n head {said.head + 1}" in marked) == (several and has_heads)
-            assert len(re.sub(r" \((query|key|place) \d+\)", "", marked).split()) <= 34
+            assert len(re.sub(r" \((query|key|position) \d+\)", "", marked).split()) <= 34
 
 
 @examples(0.6)
