@@ -278,9 +278,13 @@ def has_room_for_all_tokens(count: int, pitch: float) -> bool:
 
 
 def token_label_text(labels: tuple[str, ...], at: int, pitch: float) -> str:
-    """Return the word of a token, after its position if only some tokens have room for a label."""
-    fits_all = has_room_for_all_tokens(len(labels), pitch)
-    return labels[at] if fits_all else f"{at + 1:,} {labels[at]}"
+    """Return the word of a token, after its position if other words are left out.
+
+    In long texts, whose labels are positions, the word alone has more room.
+    """
+    count = len(labels)
+    is_whole = has_room_for_all_tokens(count, pitch) or not shows_token_labels(count, pitch)
+    return labels[at] if is_whole else f"{at + 1:,} {labels[at]}"
 
 
 def _token_label_texts(labels: tuple[str, ...], pitch: float) -> tuple[str, ...]:
