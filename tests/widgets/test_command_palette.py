@@ -81,6 +81,11 @@ def test_all_words_must_be_found_in_any_order() -> None:
     assert find_entries(entries, "qqq") == []
 
 
+def test_a_command_precedes_a_page_that_matches_as_well() -> None:
+    entries = [PaletteEntry("Export", "", _nothing, is_page=True), _entry("Export…", "File")]
+    assert _titles(find_entries(entries, "export")) == ["Export…", "Export"]
+
+
 def test_disabled_entries_are_last() -> None:
     entries = [PaletteEntry("Undo", "", _nothing, is_enabled=False), _entry("Undo many")]
     assert _titles(find_entries(entries, "undo")) == ["Undo many", "Undo"]

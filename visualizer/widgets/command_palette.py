@@ -52,6 +52,8 @@ class PaletteEntry(Struct, frozen=True, eq=False):
         Its keyboard shortcut; empty if it has none.
     run : callable
         Called when the entry is chosen.
+    is_page : bool
+        Whether it is a section of the documentation; these follow commands that match as well.
     """
 
     title: str
@@ -59,6 +61,7 @@ class PaletteEntry(Struct, frozen=True, eq=False):
     run: Callable[[], object]
     keys: str = ""
     is_enabled: bool = True
+    is_page: bool = False
 
 
 def menu_entries(bar: QMenuBar) -> Iterator[PaletteEntry]:
@@ -91,7 +94,7 @@ def documentation_entries(open_page: Callable[[str, str], object]) -> Iterator[P
         for section in page.sections:
             path = "Documentation" + f" › {page.title}" * (section.title != page.title)
             run = partial(open_page, page.name, section.anchor)
-            yield PaletteEntry(section.title, path, run)
+            yield PaletteEntry(section.title, path, run, is_page=True)
 
 
 def find_entries(entries: Sequence[PaletteEntry], wanted: str) -> list[PaletteEntry]:
@@ -102,7 +105,8 @@ def find_entries(entries: Sequence[PaletteEntry], wanted: str) -> list[PaletteEn
         scores = [_match_word(word, entry) for word in words]
         if None not in scores:
             total = sum(score for score in scores if score is not None)
-            found.append((not entry.is_enabled, total, len(entry.title) if words else 0, at))
+            length = len(entry.title) if words else 0
+            found.append((not entry.is_enabled, total, entry.is_page, length, at))
     return [entries[at] for *_, at in sorted(found)]
 
 
