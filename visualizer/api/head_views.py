@@ -157,7 +157,7 @@ class HeadViews:
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Return the interactive page, and the overview for viewers that run no scripts."""
         found = {"text/plain": repr(self)}
-        with suppress(InputError):  # such as several parts, of which one must be selected
+        with suppress(InputError):  # for example if one of several parts must be selected
             traces = [each.run.trace for each in self._runs_with_weights()]
             if sum(math.prod(trace.shape(Role.WEIGHTS)) for trace in traces) > MAX_DISPLAYED_CELLS:
                 found["text/plain"] += "\nThe text is long. To display it, call interactive()."

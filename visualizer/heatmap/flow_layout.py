@@ -45,7 +45,7 @@ MIN_TAB_WIDTH_PX = 68
 MIN_TAB_PITCH_PX = 30
 """Minimum distance between tabs; if all heads do not fit, the tabs are divided into pages."""
 MIN_TABS = 3
-"""Number of tabs for which there must be room beside the legend of a block."""
+"""Number of tabs that must fit next to the legend of a block."""
 ALL_HEADS_TAB_PX = 60
 TAB_GAP_PX = 6
 LOW_WINDOW_PX = 560

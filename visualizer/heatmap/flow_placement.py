@@ -262,7 +262,7 @@ def row_axis_name(axis: HeatmapAxis) -> str:
 
 
 def shows_token_labels(count: int, pitch: float) -> bool:
-    """Return whether words label the tokens instead of positions alone.
+    """Return whether the labels of tokens contain words instead of only positions.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ def has_room_for_all_tokens(count: int, pitch: float) -> bool:
 def token_label_text(labels: tuple[str, ...], at: int, pitch: float) -> str:
     """Return the word of a token, after its position if other words are left out.
 
-    In long texts, whose labels are positions, the word alone has more room.
+    In long texts, the other labels are positions, and the word needs the whole width.
     """
     count = len(labels)
     is_whole = has_room_for_all_tokens(count, pitch) or not shows_token_labels(count, pitch)

@@ -61,7 +61,7 @@ class ArrayBatch:
     weights : object
         Array or tensor of any type with the axes [layer, text, head, query, key], of which all but
         the last two, or only the text, may be missing; or a list with one array [text, head, query,
-        key] per layer, of which the text and the head may be missing.
+        key] per layer; the axes of the text and the head may be missing.
     vectors : dict of str to object
         Queries, keys and values in the same form, with the axes [token, d_head] instead of [query,
         key]; heads may share keys and values.
@@ -203,7 +203,7 @@ class ArrayBatch:
             if words and len(words) not in counts and not (words is tokens.both and fits_keys):
                 own = f"key_{name}" if axis == "keys" else name
                 found = f"{own} has {len(words):,} tokens, but attention has {counts[0]:,} {axis}"
-                padding = f", of which {counts[1]:,} are not padding" * (counts[0] != counts[1])
+                padding = f", and {counts[1]:,} without padding" * (counts[0] != counts[1])
                 sentence = f"{found}{padding}."
                 if words is tokens.both and queries != keys:
                     sentence += f" It has {keys:,} keys; pass their tokens as key_tokens."
@@ -350,7 +350,7 @@ def _raise_shape_error(name: str, tensor: Tensor, given: str, axes: str) -> None
     if name in VECTOR_ROLES:
         axes = axes.replace("query, key", "token, d_head")
     shape = _describe_shape(tensor.shape) or "a single number"
-    sentence = f"{given} must have the axes [{axes}], of which the first may be missing."
+    sentence = f"{given} must have the axes [{axes}]; the first axes may be missing."
     raise InputError(name, f"{sentence} It is {shape}.")
 
 

@@ -134,7 +134,7 @@ def open_command_palette(window: QMainWindow, settings: Iterable[PaletteEntry] =
 
 
 class CommandPalette(QDialog):
-    """A field for a few letters, and the list of what they find; Enter runs the chosen entry."""
+    """A field for a few letters, and the list of matches; Enter runs the chosen entry."""
 
     def __init__(self, window: QWidget, entries: Iterable[PaletteEntry]) -> None:
         super().__init__(window)

@@ -69,7 +69,7 @@ SCROLL_KEYS = {
 
 
 def open_documentation(window: QWidget, page: str = "", anchor: str = "") -> None:
-    """Bring the documentation to the front, at a section of a page or where it was left."""
+    """Bring the documentation to the front, at a section of a page or at its last position."""
     shown = window.findChild(DocumentationWindow) or DocumentationWindow(window)
     if page:
         shown.browser.open_page(page, anchor)

@@ -42,7 +42,7 @@ def system_font() -> QFont:
 def interface_font() -> Iterator[None]:
     """Context manager within which text has the shipped font in any application.
 
-    The application may be that of a notebook or of another program, whose font remains.
+    The application may belong to a notebook or another program; its own font is not changed.
     """
     global _replaced_font
     is_ours = BUNDLED_FAMILY in QGuiApplication.font().families()
