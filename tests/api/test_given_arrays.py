@@ -329,12 +329,12 @@ REFUSALS: list[tuple[tuple[Any, ...], dict[str, Any], str, str]] = [
     ),
     (
         (np.ones(3),), {}, "attention",
-        "attention must have the axes [layer, text, head, query, key], of which the first may be "
+        "attention must have the axes [layer, text, head, query, key]; the first axes may be "
         "missing. It is 3.",
     ),
     (
         ([np.ones((1, 1, 1, 2, 2))],), {}, "attention",
-        "attention[0] must have the axes [text, head, query, key], of which the first may be "
+        "attention[0] must have the axes [text, head, query, key]; the first axes may be "
         "missing. It is 1 × 1 × 1 × 2 × 2.",
     ),
     (
@@ -397,7 +397,7 @@ REFUSALS: list[tuple[tuple[Any, ...], dict[str, Any], str, str]] = [
     ),
     (
         (HALVES, ["a", "b", "c"]), {"attention_mask": [1, 0]}, "tokens",
-        "tokens has 3 tokens, but attention has 2 queries, of which 1 are not padding.",
+        "tokens has 3 tokens, but attention has 2 queries, and 1 without padding.",
     ),
     (
         (HALVES,), VECTORS | {"values": np.ones((3, 4))}, "values",
