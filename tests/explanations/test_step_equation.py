@@ -159,7 +159,7 @@ BARE = {"projection": Projection.NONE, "heads": 1}
             "masked",
             0,
             {},
-            "masked score = −0.3021 × (−0.5740) ÷ √1 = 0.1734, because the pair is allowed",
+            "masked score = −0.3021 × (−0.5740) ÷ √1 = 0.1734, allowed",
         ),
         ("masked", 3, {}, "masked score = −∞ in place of 0.1447, because it is masked"),
         ("weights", 0, {}, "weight = exp(0.1734) ÷ (exp(0.1734) + exp(0.2631)) = 0.4776"),

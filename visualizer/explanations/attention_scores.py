@@ -357,7 +357,7 @@ def _write_allowed_score(writer: EquationWriter) -> EquationRightHandSide | None
             parts = [EquationPart("("), *parts, EquationPart(")")]
         root = divisor_root(trace.spec) if trace.spec.temperature == 1 else ""
         parts.append(EquationPart(f" ÷ {root or format_trimmed_number(trace.spec.divisor)}"))
-    return EquationRightHandSide(parts, remark=", because the pair is allowed")
+    return EquationRightHandSide(parts, remark=", allowed")
 
 
 class MaskBeforeSoftmaxExplainer(Explainer):

@@ -70,7 +70,8 @@ RESIDUAL_TEXTS = (
 )
 WEIGHTS_LEGEND = ("Weights",)
 OTHERS_LEGEND = (
-    "Other matrices, each with its own range", "Others, each its own range", "Other matrices"
+    "Other matrices, each with its own range", "Others, each its own range",
+    "Others: own ranges", "Others: own range", "Other matrices",
 )  # fmt: skip
 """Names for the colour scale of the other matrices; the first name that fits is used."""
 

@@ -58,8 +58,8 @@ def test_text_explanation_highlights_and_code_are_those_of_one_cell(
         assert explained
         assert cells.setdefault(cell.stage, cell) == cell  # the same during the whole stage
         assert cell.stage == place.stage
-        is_brief = screen.resolved.timeline.is_too_brief_for_equation(cell.stage)
-        assert bar.equation == (None if is_brief else explained.equation)
+        is_whole = screen.resolved.timeline.describes_whole_stage(place)
+        assert bar.equation == (None if is_whole else explained.equation)
         assert f" {cell.place[-2] + 1}, " in explained.heading
         highlights = screen.panel(BOARD_CONTENTS).step_highlights
         assert highlights.leading == cell
@@ -77,7 +77,7 @@ def test_text_explanation_highlights_and_code_are_those_of_one_cell(
 def test_an_equation_is_shown_only_while_there_is_time_to_read_it() -> None:
     shown = {
         (place.stage, is_playing): play(place, SHOWN, is_playing=is_playing).panel(PLAYBACK_PANEL)
-        for place in (PlaybackPosition("queries", 2), PlaybackPosition("weights", 2))
+        for place in (PlaybackPosition("queries", 5), PlaybackPosition("weights", 5))
         for is_playing in (True, False)
     }
     assert [key for key, bar in shown.items() if not bar.equation] == [("queries", True)]

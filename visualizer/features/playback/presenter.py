@@ -113,7 +113,6 @@ def present_playback(
     if place is None or step is None:
         return replace(bar, caption=CLOSING * previous.playhead.is_playing)
     run, leading, head = resolved.run, resolved.leading, resolved.caption_head
-    is_brief = bar.playhead.is_playing and timeline.is_too_brief_for_equation(place.stage)
     described_stage = None
     if bar.playhead.is_playing and timeline.describes_whole_stage(place):
         described_stage = (run, leading, head, place.stage)
@@ -128,7 +127,7 @@ def present_playback(
         where=_describe_position(run, timeline, place),
         caption=caption,
         described_stage=described_stage,
-        equation=None if is_brief else equation(run, leading, step, head),
+        equation=None if described_stage else equation(run, leading, step, head),
     )
 
 
