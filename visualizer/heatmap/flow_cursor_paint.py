@@ -29,7 +29,7 @@ from visualizer.heatmap.flow_labels_paint import (
     paint_token_label,
     row_label_slot,
 )
-from visualizer.heatmap.flow_paint import paint_residual_name, residual_line
+from visualizer.heatmap.flow_paint import paint_residual_name, residual_branch, residual_line
 from visualizer.heatmap.flow_placement import token_label_text
 from visualizer.widgets.fonts import text_scale
 
@@ -201,7 +201,14 @@ class FlowCursor:
         path = QPainterPath(QPointF(left, start.bottom))
         for x, y in ((left, line.y1()), (right, line.y1()), (right, end.bottom)):
             path.lineTo(x, y)
-        painter.strokePath(path, QPen(with_alpha(theme.accent, RIBBON_ALPHA), BAND_PX / 2))
+        pen = QPen(with_alpha(theme.accent, RIBBON_ALPHA), BAND_PX / 2)
+        painter.strokePath(path, pen)
+        painter.setPen(pen)
+        for at in self._row_source_columns(self._at):
+            added = columns[at].cells
+            if at != source and added.width:
+                below = QPointF(added.left + added.width / 2, added.bottom)
+                painter.drawPolyline(residual_branch(below, QPointF(right, line.y1())))
         paint_residual_name(painter, line, theme)
 
     def _residual_source_column(self) -> int | None:

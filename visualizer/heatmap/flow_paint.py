@@ -596,22 +596,26 @@ def paint_residual_name(painter: QPainter, line: QLineF, theme: Theme) -> None:
     _draw_text(painter, place.left() + 6 * scale, place, text, font, theme.quiet)
 
 
+def residual_branch(start: QPointF, end: QPointF) -> list[QPointF]:
+    """Return the line from below a column to the point where it is added to the stream."""
+    scale = text_scale()
+    turn = end.y() - 14 * scale
+    return [
+        QPointF(start.x(), start.y() + 4 * scale),
+        QPointF(start.x(), turn),
+        QPointF(end.x() - 10 * scale, turn),
+        QPointF(end.x() - 4 * scale, end.y() - 5 * scale),
+    ]
+
+
 def _paint_residual_addition(
     painter: QPainter, y: float, bottom: float, middle: float, branches: list[float], theme: Theme
 ) -> None:
     """Paint the point where columns are added to the stream, and the lines to this point."""
     scale = text_scale()
+    painter.setPen(QPen(QColor(theme.border), 1.5))
     for branch in branches:
-        painter.setPen(QPen(QColor(theme.border), 1.5))
-        turn = y - 14 * scale
-        painter.drawPolyline(
-            [
-                QPointF(branch, bottom + 4 * scale),
-                QPointF(branch, turn),
-                QPointF(middle - 10 * scale, turn),
-                QPointF(middle - 4 * scale, y - 5 * scale),
-            ]
-        )
+        painter.drawPolyline(residual_branch(QPointF(branch, bottom), QPointF(middle, y)))
     painter.setPen(QPen(QColor(theme.border), LINE_PX))
     painter.drawLine(QLineF(middle, y - 7 * scale, middle, bottom + 6 * scale))
     painter.setBrush(QColor(theme.paper))
