@@ -131,7 +131,7 @@ class HeadViews:
         ------
         InputError
             If a layer or colour map does not exist, the layers differ in the number of tokens, or
-            the text is too long for so many layers.
+            the text is too long for that number of layers.
         """
         from visualizer.export.figures.notebook_page import create_notebook_page
 

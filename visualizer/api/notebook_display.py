@@ -178,10 +178,7 @@ class Overview:
         InputError
             If the file cannot be written, or its name does not end in ``.png``.
         """
-        target = validate_path("path", path)
-        if target.suffix.lower() != ".png":
-            raise InputError("path", "The overview is a PNG. Use a name that ends in .png.")
-        atomic_file.write_atomically(target, lambda file: file.write(self.png))
+        _write_file(path, (".png",), "The overview is a PNG.", self.png)
 
     def _repr_png_(self) -> bytes:
         return self.png
@@ -210,12 +207,17 @@ class InteractiveView:
         InputError
             If the file cannot be written, or its name does not end in ``.html``.
         """
-        target = validate_path("path", path)
-        if target.suffix.lower() not in {".html", ".htm"}:
-            raise InputError("path", "The view is a web page. Use a name that ends in .html.")
-        atomic_file.write_atomically(target, lambda file: file.write(self.html.encode()))
+        _write_file(path, (".html", ".htm"), "The view is a web page.", self.html.encode())
 
     def _repr_html_(self) -> str:
         from visualizer.export.figures.notebook_page import frame_notebook_page
 
         return frame_notebook_page(self.html, self.token_count)
+
+
+def _write_file(path: str | Path, suffixes: tuple[str, ...], kind: str, data: bytes) -> None:
+    """Write a file and replace an existing one; reject a name that ends in none of the suffixes."""
+    target = validate_path("path", path)
+    if target.suffix.lower() not in suffixes:
+        raise InputError("path", f"{kind} Use a name that ends in {suffixes[0]}.")
+    atomic_file.write_atomically(target, lambda file: file.write(data))

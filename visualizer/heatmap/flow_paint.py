@@ -597,7 +597,7 @@ def paint_residual_name(painter: QPainter, line: QLineF, theme: Theme) -> None:
 
 
 def residual_branch(start: QPointF, end: QPointF) -> list[QPointF]:
-    """Return the line from below a column to the point where it is added to the stream."""
+    """Return the line from a column to the point of its addition to the stream."""
     scale = text_scale()
     turn = end.y() - 14 * scale
     return [

@@ -59,8 +59,8 @@ class ArrayBatch:
     name : str
         Name of the source of the weights.
     weights : object
-        Array or tensor of any type with the axes [layer, text, head, query, key], of which all but
-        the last two, or only the text, may be missing; or a list with one array [text, head, query,
+        Array or tensor of any type with the axes [layer, text, head, query, key]; all but the last
+        two, or only the text, may be missing. Or a list with one array [text, head, query,
         key] per layer; the axes of the text and the head may be missing.
     vectors : dict of str to object
         Queries, keys and values in the same form, with the axes [token, d_head] instead of [query,

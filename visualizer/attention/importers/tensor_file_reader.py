@@ -210,7 +210,7 @@ def with_tokens(
     queries: tuple[str, ...],
     keys: tuple[str, ...],
 ) -> CapturedAttention:
-    """Return captured attention with those tokens whose number matches the axis.
+    """Return captured attention with the tokens that match the sizes of its axes.
 
     Parameters
     ----------

@@ -128,7 +128,7 @@ class WeightEncoding(Struct, frozen=True):
     Parameters
     ----------
     block : int
-        Number of queries and keys whose largest weight is one cell.
+        Number of queries and keys per cell, which shows their largest weight.
     decimals : int or None
         Number of decimal places; None for float32.
     step : float

@@ -72,7 +72,7 @@ class PlaybackController(QObject):
         if timeline is None:
             return
         if self.playhead.is_playing:
-            # Keep the row whose cell is explained and highlighted while a tour moves between rows.
+            # Keep the row with the explained cell while a tour moves between rows.
             place = timeline.nearest_position(self.playhead.place)
             place = timeline.described_position(place) if place else None
             self._change_playhead(place=place, is_playing=False)
