@@ -25,6 +25,7 @@ from installers.linux.licences import write_licences
 from installers.linux.man_page import man_page
 from installers.linux.pruning import prune
 from installers.linux.shared_libraries import bundle_interpreter_libraries
+from visualizer.optional_packages import BUNDLE_INSTALLER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -67,6 +68,7 @@ def build_tree(
     install_packages(program, packages, pip_arguments)
     require_cpu_build(packages)
     prune(packages)
+    mark_as_bundle(packages)
     report_progress("Compiling the modules…")
     compile_bytecode(root, program, Path("/usr") / PROGRAM)
     isolate_interpreter(program)
@@ -89,6 +91,15 @@ def install_packages(program: Path, packages: Path, pip_arguments: Sequence[str]
     where = ("--target", packages, "-c", ROOT / "constraints.txt")
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "PIP_ROOT_USER_ACTION": "ignore"}
     run([*pip, *where, *pip_arguments, wanted], environment=environment)
+
+
+def mark_as_bundle(packages: Path) -> None:
+    """Record in the metadata of the program that it is in a bundle, to which nobody adds packages.
+
+    The file INSTALLER is where installers enter their name.
+    """
+    (metadata,) = packages.glob("attention_visualizer-*.dist-info")
+    (metadata / "INSTALLER").write_text(f"{BUNDLE_INSTALLER}\n", encoding="utf-8")
 
 
 def write_launcher(tree: Path, program: str) -> None:

@@ -20,10 +20,11 @@ from safetensors.torch import load_file, save_file
 from tests.support.tiny_models import save_tiny_model, tiny_model
 from visualizer.attention.spec import Device, Dtype
 from visualizer.errors import InputError
-from visualizer.models import model_folder, model_loading
+from visualizer.models import model_loading
 from visualizer.models.model_folder import parameter_bytes, read_model_folder
 from visualizer.models.model_ranks import ModelProcessGroup, Parallelism
 from visualizer.models.opened_model import OpenedModel, open_model
+from visualizer.optional_packages import missing_package_message
 from visualizer.progress import CancelledError
 from visualizer.session.model_opening import open_model_source
 
@@ -215,8 +216,8 @@ def test_a_missing_transformers_package_is_reported(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
-    assert refusal("package", open_model, folder) == model_folder.TRANSFORMERS_MISSING_ERROR
-    assert "attention-visualizer[models]" in model_folder.TRANSFORMERS_MISSING_ERROR
+    said = refusal("package", open_model, folder)
+    assert said == missing_package_message("transformers", "Opening models")
 
 
 def test_unsuitable_class_names_in_a_config_are_ignored(folder: Path) -> None:

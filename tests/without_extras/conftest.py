@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from visualizer.optional_packages import EXTRA_OF_PACKAGE
+from visualizer.optional_packages import OPTIONAL_PACKAGES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def no_extras(monkeypatch: pytest.MonkeyPatch) -> None:
-    for package in EXTRA_OF_PACKAGE:
+    for package in OPTIONAL_PACKAGES:
         monkeypatch.setitem(sys.modules, package, None)
 
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from visualizer.app import main
 from visualizer.language.example_run import EXAMPLE_FOLDER as TRAINED_RUN
-from visualizer.optional_packages import EXTRA_OF_PACKAGE
+from visualizer.optional_packages import OPTIONAL_PACKAGES, TITLES, install_command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
-
-COMMAND = re.compile(r'pip install "attention-visualizer\[(\w+)\]"$')
 
 
 def refused(arguments: Sequence[object], capsys: pytest.CaptureFixture[str]) -> str:
@@ -30,10 +27,8 @@ def refused(arguments: Sequence[object], capsys: pytest.CaptureFixture[str]) -> 
 
 def assert_names(package: str, message: str) -> None:
     """Assert that a message names a package and the command that installs the package."""
-    found = COMMAND.search(message)
-    assert found, message
-    assert found[1] == EXTRA_OF_PACKAGE[package]
-    assert package in message[: found.start()]
+    assert message.endswith(install_command(*OPTIONAL_PACKAGES[package]))
+    assert TITLES.get(package, package) in message.partition("Install")[0]
 
 
 @pytest.mark.parametrize("size", [(), ("--span", "scores..weights", "--grain", "stage")])
@@ -120,7 +115,7 @@ def test_formats_that_cannot_be_written_are_listed_with_the_reason(
         main(["--list", "formats"])
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
     assert_names("av", lines["mp4"])
-    assert not any("pip install" in line for name, line in lines.items() if name != "mp4")
+    assert not any("Install it" in line for name, line in lines.items() if name != "mp4")
 
 
 def test_features_without_extras_work(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

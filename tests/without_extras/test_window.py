@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QLabel
 from visualizer.errors import InputError
 from visualizer.file_opening import read_file, read_trained_example
 from visualizer.language.example_run import EXAMPLE_FOLDER as TRAINED_RUN
+from visualizer.optional_packages import REQUIREMENTS_OF_EXTRA, install_command
 from visualizer.session.document import Document
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.support.window_input import Hand
 
-MODELS = 'pip install "attention-visualizer[models]"'
+MODELS = install_command(*REQUIREMENTS_OF_EXTRA["models"])
 
 
 def told_in(dialog: QWidget) -> str:
@@ -52,7 +53,7 @@ def test_the_dialog_of_servers(hand: Hand) -> None:
     hand.window.actions_.by_id["model.connect"].trigger()
     dialog = hand.window.controllers.model_connection_controller.dialog
     assert dialog is not None
-    hand.until(lambda: 'pip install "attention-visualizer[remote]"' in told_in(dialog))
+    hand.until(lambda: install_command("keyring>=25") in told_in(dialog))
     dialog.close()
 
 

@@ -20,7 +20,7 @@ from visualizer.attention.roles import Role
 from visualizer.errors import InputError, not_found_error
 from visualizer.export.offscreen_qt_application import offscreen_qt
 from visualizer.models.layer_run_lookup import layer_numbers, list_head_measure_rows
-from visualizer.optional_packages import PACKAGE_FIELD, is_installed
+from visualizer.optional_packages import require_package
 from visualizer.session.head_order import HeadOrder
 from visualizer.session.view_options import (
     DEFAULT_MAP,
@@ -78,12 +78,7 @@ class HeadViews:
         InputError
             If pandas is not installed.
         """
-        if not is_installed("pandas"):
-            sentence = (
-                "to_dataframe requires pandas, which is not installed. Install it with: "
-                "pip install pandas"
-            )
-            raise InputError(PACKAGE_FIELD, sentence)
+        require_package("pandas", "to_dataframe")
         return import_module("pandas").DataFrame(self.heads())
 
     def overview(self, order: str = HeadOrder.LAYER) -> Overview:

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from visualizer.session.export_snapshot import ExportSnapshot
 
 QT_START_ERROR = (
-    "Cannot draw: Qt could not start. Reinstall it: pip install "
-    "--force-reinstall PySide6-Essentials"
+    "Cannot draw: Qt could not start. Reinstall the program or its package PySide6-Essentials."
 )
 MAX_LISTED_CHARACTERS = 10
 """Maximum number of missing characters that a message lists."""

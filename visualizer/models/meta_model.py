@@ -20,11 +20,8 @@ from torch.nn.modules import module as torch_module
 from visualizer.errors import InputError
 from visualizer.format import format_count, format_size
 from visualizer.models.attention_recorder import EAGER_ATTENTION
-from visualizer.models.model_folder import (
-    TRANSFORMERS_MISSING_ERROR,
-    find_weight_files,
-    read_tensor_headers,
-)
+from visualizer.models.model_folder import find_weight_files, read_tensor_headers
+from visualizer.optional_packages import missing_package_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -69,7 +66,7 @@ def build_meta_model(
         With field ``model``, naming the first tensor that is missing or has another shape.
     """
     if find_spec("accelerate") is None:  # transformers needs it for device_map
-        raise InputError("model", TRANSFORMERS_MISSING_ERROR)
+        raise InputError("model", missing_package_message("accelerate", "Opening models"))
     tensors = read_tensor_headers(find_weight_files(folder.path))
     limit = MAX_PARTS + PARTS_PER_TENSOR * len(tensors)
     settings: dict[str, Any] = {

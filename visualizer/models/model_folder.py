@@ -31,7 +31,6 @@ from visualizer.models.model_path import (
     repository_name,
 )
 from visualizer.models.supported_inputs import check_input_kind, unused_submodels_notice
-from visualizer.optional_packages import missing_package_message
 from visualizer.storage.regular_file import check_regular_file, open_regular_file
 
 if TYPE_CHECKING:
@@ -138,7 +137,6 @@ def _nested_values(value: object) -> Iterator[object]:
             pending += part
 
 
-TRANSFORMERS_MISSING_ERROR = missing_package_message("transformers", "Opening models")
 CONFIG_FILE = "config.json"
 IMAGE_CONFIG_FILE = "preprocessor_config.json"
 TOKENIZER_CONFIG_FILE = "tokenizer_config.json"

@@ -26,7 +26,8 @@ MAX_ENTRIES = 2_000
 """Maximum number of entries in a folder that are examined."""
 GGUF_ERROR = (
     "“{name}” is a GGUF file, which is not supported. Open the folder of the original model (with "
-    "config.json and .safetensors), or convert the file: pip install gguf, then python -c "
+    "config.json and .safetensors), or convert the file in any "
+    "Python environment: pip install transformers torch gguf, then python -c "
     "\"import transformers as t; a=('FOLDER',); g={{'gguf_file': '{name}'}}; "
     "t.AutoModelForCausalLM.from_pretrained(*a, **g).save_pretrained('CONVERTED'); "
     "t.AutoTokenizer.from_pretrained(*a, **g).save_pretrained('CONVERTED')\""

@@ -490,7 +490,7 @@ def test_without_its_package_a_video_is_rejected(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("visualizer.export.formats.is_installed", lambda name: False)
-    with pytest.raises(InputError, match="pip install"):
+    with pytest.raises(InputError, match="MP4 requires PyAV"):
         export_file(tmp_path / "a.mp4", shot(), LOOK)
     assert [*tmp_path.iterdir()] == []
 

@@ -25,7 +25,8 @@ from visualizer.errors import InputError
 from visualizer.features.model_chooser.presenter import DOWNLOADED_MESSAGE, EMPTY_FOLDER_MESSAGE
 from visualizer.models import hub_download
 from visualizer.models.forward_runner import DISK_STAGES_NOTICE
-from visualizer.models.model_folder import TRANSFORMERS_MISSING_ERROR, read_model_folder
+from visualizer.models.model_folder import read_model_folder
+from visualizer.optional_packages import missing_package_message
 from visualizer.session import model_opening
 
 if TYPE_CHECKING:
@@ -316,7 +317,7 @@ def test_missing_models_and_libraries_are_explained(
     hand.activate()
     monkeypatch.setattr(model_opening, "can_open_models", lambda: False)
     dialog = opened(hand)
-    assert dialog.message.text() == TRANSFORMERS_MISSING_ERROR
+    assert dialog.message.text() == missing_package_message("transformers", "Opening models")
     assert not dialog.folder_button.isEnabled()
     dialog.close()
 

@@ -21,7 +21,7 @@ from visualizer.features.model_chooser.presenter import (
 )
 from visualizer.models.cached_models import LocalModelEntry
 from visualizer.models.download_plan import DownloadPlan, RepositoryFile
-from visualizer.models.model_folder import TRANSFORMERS_MISSING_ERROR
+from visualizer.optional_packages import missing_package_message
 from visualizer.session.model_opening import DeviceChoice
 
 SMALL = LocalModelEntry("org/small", Path("/s"), "llama", 30, 9, 134_515_008, 538_090_408)
@@ -79,7 +79,7 @@ def test_an_empty_list_is_replaced_by_a_message() -> None:
     without = present_model_chooser(
         replace(STATE, has_library=False, selected=SMALL.path, repository="a/b")
     )
-    assert without.message == TRANSFORMERS_MISSING_ERROR
+    assert without.message == missing_package_message("transformers", "Opening models")
     assert not any((without.can_open, without.can_choose, without.can_download))
 
 

@@ -9,7 +9,8 @@ from msgspec import Struct, field
 
 from visualizer.attention.spec import Device, Dtype
 from visualizer.format import format_count
-from visualizer.models.model_folder import TRANSFORMERS_MISSING_ERROR, parameter_bytes
+from visualizer.models.model_folder import parameter_bytes
+from visualizer.optional_packages import missing_package_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -172,7 +173,7 @@ def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
         message = LISTING_MESSAGE
     return ModelChooserPanel(
         rows,
-        message if state.has_library else TRANSFORMERS_MISSING_ERROR,
+        message if state.has_library else missing_package_message("transformers", "Opening models"),
         at,
         rows[at].note if at >= 0 and not state.problem else "",
         choice.sentence if choice else "",

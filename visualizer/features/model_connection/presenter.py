@@ -21,7 +21,7 @@ CONNECTING, STARTING, CANCELLING = (
     "Connecting…", "Starting the server over SSH…", "Cancelling…",
 )  # fmt: skip
 SSH_TOKEN_NOTE = "The token is read from the output of the server."
-KEYRING_REQUIRED = missing_package_message("keyring", "Saving the token")
+SAVING_TOKEN = "Saving the token"
 _HOST = r"[A-Za-z0-9.-]{1,253}"
 
 
@@ -99,6 +99,7 @@ def connection_problem(state: ModelConnectionState) -> Problem | None:
 def present_model_connection(state: ModelConnectionState) -> ModelConnectionPanel:
     """Return the contents of the connection dialog."""
     has_ssh = bool(state.ssh.strip())
+    no_store_note = "" if state.has_store else missing_package_message("keyring", SAVING_TOKEN)
     words = STARTING if has_ssh else CONNECTING
     return ModelConnectionPanel(
         state.host,
@@ -107,7 +108,7 @@ def present_model_connection(state: ModelConnectionState) -> ModelConnectionPane
         state.ssh,
         state.is_kept and state.has_store and not has_ssh,
         state.has_store and not has_ssh and not state.is_working,
-        SSH_TOKEN_NOTE if has_ssh else "" if state.has_store else KEYRING_REQUIRED,
+        SSH_TOKEN_NOTE if has_ssh else no_store_note,
         not has_ssh,
         not state.is_working,
         not state.is_working,
