@@ -11,7 +11,9 @@ from tests.architecture.project_graph import ROOT
 UI = [path.read_text(encoding="utf-8") for path in sorted(ROOT.glob("visualizer/**/*.py"))]
 ICONS = sorted(path.stem for path in ROOT.glob("resources/icons/*"))
 PICTURES = sorted(path.name for path in ROOT.glob("docs/pictures/*"))
-READ = [path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *ROOT.glob("docs/*.md"))]
+READ = [
+    path.read_text(encoding="utf-8") for path in (ROOT / "README.md", *ROOT.glob("docs/**/*.md"))
+]
 
 WEBPAGE = sorted(path.name for path in ROOT.glob("resources/webpage/*"))
 

@@ -14,7 +14,7 @@ def resource_path(*parts: str) -> Path:
 
 
 def documentation_path(*parts: str) -> Path:
-    """Return the path of a documentation page, such as ``documentation_path("window.md")``."""
+    """Return the path of a documentation page, such as ``documentation_path("index.md")``."""
     return _shipped_folder("docs").joinpath(*parts)
 
 

@@ -56,9 +56,14 @@ if TYPE_CHECKING:
 
 
 README, DOCS = ROOT / "README.md", ROOT / "docs"
-PAGES = sorted(DOCS.glob("*.md"))
+PAGES = sorted(DOCS.rglob("*.md"))
 FILES = [README, ROOT / "CONTRIBUTING.md", *PAGES]
-TEXTS = {path.name: path.read_text(encoding="utf-8") for path in FILES}
+TEXTS = {
+    path.relative_to(DOCS if DOCS in path.parents else ROOT).as_posix(): path.read_text("utf-8")
+    for path in FILES
+}
+"""The texts of the pages by their path in `docs`, and of the README and CONTRIBUTING."""
+NAMES = dict(zip(FILES, TEXTS, strict=True))
 PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
 MAX_ANIMATION_BYTES = 3_000_000
 """Maximum size, in bytes, of the README's animation, which is loaded with the page."""
@@ -108,7 +113,7 @@ NOT_RUN = {
         "python -m venv .venv": INSTALLS,
         "ruff check && ruff format --check": "all checks, this test among them",
     },
-    "install.md": {
+    "how-to/install.md": {
         "sudo apt install ./attention-visualizer_0.1.0_amd64.deb": INSTALLS,
         'pipx install "./attention_visualizer-0.1.0-py3-none-any.whl[models]"': INSTALLS,
         "sudo apt install libgl1 libegl1 libglib2.0-0 libdbus-1-3 libfontconfig1 libxkbcommon0 \\":
@@ -117,15 +122,15 @@ NOT_RUN = {
         'pip install -c constraints.txt ".[release]"': INSTALLS,
         "python -m installers.linux --out dist": "takes ten minutes; its parts have tests",
     },
-    "start.md": {"python3 -m venv .venv": INSTALLS},
-    "models.md": {
+    "tutorials/first-steps.md": {"python3 -m venv .venv": INSTALLS},
+    "how-to/large-models.md": {
         "attention-visualizer serve models/SmolLM2-135M":
             f"{SERVES}; test_the_command_that_serves_a_model_serves_it runs it",
         "ssh -L 8763:127.0.0.1:8763 user@machine": "needs another machine",
         "attention-visualizer serve models/Llama-3.1-70B --tensor-parallel 4": SERVES,
     },
-    "command-line.md": {"attention-visualizer serve models/SmolLM2-135M": SERVES},
-    "nnsight.md": {
+    "reference/command-line.md": {"attention-visualizer serve models/SmolLM2-135M": SERVES},
+    "how-to/nnsight.md": {
         "from nnsight import TransformersModel": "nnsight is no dependency; `GIVEN` stands for it",
         "from nnsight import CONFIG, TransformersModel": "needs a key of NDIF and its servers",
     },
@@ -148,13 +153,13 @@ def given_by_nnsight() -> dict[str, Any]:
     return {"weights": weights, "tokens": ["The", " cat", " sat", " on"]}
 
 
-GIVEN = {"nnsight.md": given_by_nnsight}
+GIVEN = {"how-to/nnsight.md": given_by_nnsight}
 """Variables that untested blocks would define for later blocks, by page."""
 
 
 def rows(text: str, heading: str) -> list[list[str]]:
     """List the cells of the first table below a heading, without the header row."""
-    below = text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    below = text.partition(f"# {heading}\n")[2].partition("\n## ")[0]
     lines = [line for line in below.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in lines[2:]]
 
@@ -184,9 +189,9 @@ def test_the_animation_is_small_and_moves() -> None:
 # ------------------------------------------------------------------------------------- links
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES, ids=NAMES.get)
 def test_every_link_leads_somewhere(path: Path) -> None:
-    for words, target in find_links(TEXTS[path.name]):
+    for words, target in find_links(TEXTS[NAMES[path]]):
         if "://" in target:
             address = urlsplit(target)
             assert (address.scheme, address.netloc) in {("https", host) for host in HOSTS}, words
@@ -199,11 +204,11 @@ def test_every_link_leads_somewhere(path: Path) -> None:
             assert anchor in map(heading_anchor, headings), (words, target)
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES, ids=NAMES.get)
 def test_every_image_says_what_it_shows(path: Path) -> None:
-    for words, target in PICTURE.findall(TEXTS[path.name]):
+    for words, target in PICTURE.findall(TEXTS[NAMES[path]]):
         assert len(words.split()) > 3, target
-        assert target.startswith("docs/pictures/" if path == README else "pictures/")
+        assert (path.parent / target).resolve().parent == DOCS / "pictures"
 
 
 def test_no_host_is_known_that_no_link_leads_to() -> None:
@@ -212,25 +217,23 @@ def test_no_host_is_known_that_no_link_leads_to() -> None:
 
 
 def test_every_page_is_in_the_index() -> None:
-    assert {page.name for page in read_documentation_pages(DOCS)} == {
-        path.name for path in DOCS.glob("*.md")
-    }
+    assert {page.name for page in read_documentation_pages(DOCS)} == {*map(NAMES.get, PAGES)}
     assert read_documentation_pages(DOCS)[0].name == INDEX_PAGE
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", PAGES, ids=NAMES.get)
 def test_code_fits_the_window(path: Path) -> None:
     code = "\n".join(block for kind in ("python", "sh", "toml") for block in blocks(
-        TEXTS[path.name], kind))  # fmt: skip
+        TEXTS[NAMES[path]], kind))  # fmt: skip
     assert max(map(len, code.splitlines()), default=0) <= MAX_LINE_LENGTH
 
 
 NAME_IN_FILE = re.compile(r"`([A-Za-z_.]+)` in `([a-z_/]+\.py)`")
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES, ids=NAMES.get)
 def test_a_name_is_in_the_file_that_is_given_for_it(path: Path) -> None:
-    for name, place in NAME_IN_FILE.findall(TEXTS[path.name]):
+    for name, place in NAME_IN_FILE.findall(TEXTS[NAMES[path]]):
         files = [file for file in (ROOT / place, ROOT / "visualizer" / place) if file.is_file()]
         assert files, place
         assert re.search(rf"\b{name.rpartition('.')[2]}\b", files[0].read_text("utf-8")), name
@@ -239,16 +242,16 @@ def test_a_name_is_in_the_file_that_is_given_for_it(path: Path) -> None:
 # ------------------------------------------------------------------------------------- tables
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", FILES, ids=NAMES.get)
 def test_no_row_of_a_table_is_broken(path: Path) -> None:
-    for block in re.sub(r"```.*?```", "", TEXTS[path.name], flags=re.S).split("\n\n"):
+    for block in re.sub(r"```.*?```", "", TEXTS[NAMES[path]], flags=re.S).split("\n\n"):
         lines = block.strip().splitlines()
         if lines and lines[0].startswith("|"):
             assert all(line.startswith("|") and line.endswith("|") for line in lines), block
 
 
 def test_the_table_of_settings_is_whole_and_true() -> None:
-    listed = rows(TEXTS["modules.md"], "Settings")
+    listed = rows(TEXTS["reference/modules.md"], "Settings")
     assert [row[0] for row in listed] == [setting.label for setting in SETTINGS]
     options = options_of(create_parser())
     python = {*visualizer.AttendArguments.__annotations__, "vectors", "weights"}
@@ -258,7 +261,7 @@ def test_the_table_of_settings_is_whole_and_true() -> None:
 
 
 def test_the_table_of_stages_is_whole() -> None:
-    listed = rows(TEXTS["modules.md"], "Stages")
+    listed = rows(TEXTS["reference/modules.md"], "Stages")
     names = [name for row in listed for name in re.findall(r"`(\w+)`", row[0])]
     assert names == [
         *dict.fromkeys(stage.name for stage in STAGE_TABLE if stage.name != "captured")
@@ -266,13 +269,13 @@ def test_the_table_of_stages_is_whole() -> None:
 
 
 def test_the_table_of_formats_is_whole() -> None:
-    listed = rows(TEXTS["file-formats.md"], "What is written")
+    listed = rows(TEXTS["reference/file-formats.md"], "What is written")
     named = [name for row in listed for name in re.findall(r"`(\.\w+)`", row[0])]
     assert sorted(named) == sorted(known.suffix for known in FORMATS)
 
 
 def test_the_table_of_panes_is_whole() -> None:
-    text = TEXTS["window.md"]
+    text = TEXTS["reference/window.md"]
     table = text.partition("| Pane | Keys | What it shows |\n")[2].partition("\n\n")[0]
     found = dict(re.findall(r"^\| ([\w ]+) \| (.*?) \|", table, re.MULTILINE))
     keys = {name: re.sub("</?kbd>", "", words) for name, words in found.items()}
@@ -280,7 +283,7 @@ def test_the_table_of_panes_is_whole() -> None:
 
 
 def test_the_table_of_head_measures_is_whole_and_true() -> None:
-    listed = rows(TEXTS["window.md"].replace(r"\|", "|"), "Measures of heads")
+    listed = rows(TEXTS["reference/head-measures.md"].replace(r"\|", "|"), "Measures of heads")
     assert listed == [
         [each.title, f"`{each.measure}`" if each in COLUMNS else "–", each.unit, each.description]
         for each in (*COLUMNS, RETRIEVAL)
@@ -290,14 +293,14 @@ def test_the_table_of_head_measures_is_whole_and_true() -> None:
 def test_the_pages_state_the_duration_of_the_tour() -> None:
     stated = f"{TOUR_MS / 1000:g} seconds"
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    for text in (TEXTS["README.md"], TEXTS["window.md"], changelog):
+    for text in (TEXTS["README.md"], TEXTS["reference/window.md"], changelog):
         assert stated in text
 
 
 def test_the_lessons_are_those_of_the_program() -> None:
     files = sorted(ROOT.glob("resources/lessons/*.toml"))
     titles = [re.search(r'^title = "(.*)"', path.read_text("utf-8"))[1] for path in files]  # type: ignore[index]
-    listed = [row[0] for row in rows(TEXTS["lessons.md"], "The nine lessons")]
+    listed = [row[0] for row in rows(TEXTS["tutorials/lessons.md"], "The nine lessons")]
     assert listed == [f"{number}. {title}" for number, title in enumerate(titles, 1)]
 
 
@@ -484,7 +487,7 @@ def test_every_block_of_commands_runs(name: str, with_model: Path) -> None:
 def test_the_command_that_serves_a_model_serves_it(with_model: Path) -> None:
     command = f"attention-visualizer serve models/{with_model.name}".split()
     assert [shlex.join(command)] in [
-        block.splitlines() for block in blocks(TEXTS["models.md"], "sh")
+        block.splitlines() for block in blocks(TEXTS["how-to/large-models.md"], "sh")
     ]
     with subprocess.Popen(
         [sys.executable, ROOT / "main.py", *command[1:], "--port", "0"],
@@ -514,14 +517,14 @@ def test_every_block_of_python_runs(name: str) -> None:
     run_python(name)
     opened = visualizer.load("attn.npz")
     assert isinstance(opened, visualizer.Attention)
-    if name == "file-formats.md":
+    if name == "reference/file-formats.md":
         assert opened.tokens == ("The", "cat", "sat")
         assert opened["weights"].shape == (2, 4, 3, 3)
 
 
 @pytest.mark.usefixtures("application", "examples")
 def test_attention_from_nnsight_is_opened_unchanged() -> None:
-    run_python("nnsight.md")
+    run_python("how-to/nnsight.md")
     opened = visualizer.load("captured.safetensors")
     weights = given_by_nnsight()["weights"]
     assert opened.tokens == ("The", " cat", " sat", " on")
@@ -529,7 +532,7 @@ def test_attention_from_nnsight_is_opened_unchanged() -> None:
 
 
 def test_the_lesson_that_is_shown_can_be_read() -> None:
-    (lesson,) = blocks(TEXTS["lessons.md"], "toml")
+    (lesson,) = blocks(TEXTS["how-to/write-lessons.md"], "toml")
     read = read_lesson(lesson, "mine.toml", PrintedNumbers({}))
     assert [page.title for page in read.pages] == [
         "No word attends to later words",
@@ -542,7 +545,7 @@ def test_every_block_is_run_or_is_in_the_table() -> None:
         found = blocks_of(text)
         fences = re.findall(r"^\s*(?:```|~~~)", text, re.MULTILINE)
         assert len(fences) == 2 * len(found), name
-        tried = ["python", "sh", *(["toml"] if name == "lessons.md" else [])]
+        tried = ["python", "sh", *(["toml"] if name == "how-to/write-lessons.md" else [])]
         lines = [block.first_line for block in found if block.first_line in NOT_RUN.get(name, {})]
         assert lines == [*NOT_RUN.get(name, {})], name  # each exists exactly once
         run = sum(len(run_blocks(name, language)) for language in tried)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SHIPPED = ROOT / "docs" / "pictures"
-FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FILES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def test_the_command_names_the_images_that_are_there() -> None:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 CONFIGURATION = ROOT / "docs" / "site" / "mkdocs.yml"
-PAGES = sorted((ROOT / "docs").glob("*.md"))
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
 BESIDE = ROOT / "CONTRIBUTING.md"
 LOADED = {"link", "script", "img", "source", "iframe"}
 """Tags whose URL a browser loads without a click."""
@@ -68,8 +69,10 @@ def pages(site: Path) -> dict[str, Page]:
 
 def test_every_page_is_in_the_contents_of_the_site() -> None:
     contents = CONFIGURATION.read_text(encoding="utf-8").partition("\nnav:\n")[2]
-    named = re.findall(r"[\w-]+\.md", contents)
-    assert sorted(named) == sorted(path.name for path in (*PAGES, BESIDE))
+    named = re.findall(r"[\w/-]+\.md", contents)
+    assert sorted(named) == sorted(
+        [*(path.relative_to(DOCS).as_posix() for path in PAGES), BESIDE.name]
+    )
 
 
 @pytest.mark.slow

@@ -109,7 +109,7 @@ for name in sys.argv[1:]:
 
 def test_qt_tells_the_type_of_each_file_that_can_be_opened(share: Path) -> None:
     names = ["a.attention", "a.npy", "a.npz", "a.safetensors"]
-    pages = (ROOT / "docs" / "file-formats.md").read_text(encoding="utf-8")
+    pages = (ROOT / "docs" / "reference" / "file-formats.md").read_text(encoding="utf-8")
     assert all(f"`{name[1:]}`" in pages for name in names)
     done = subprocess.run(
         [sys.executable, "-c", ASKED, *names],

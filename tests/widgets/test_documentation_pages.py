@@ -8,6 +8,7 @@ import pytest
 
 from visualizer.widgets.documentation_pages import (
     find_links,
+    find_sections,
     heading_anchor,
     read_documentation_page,
     read_documentation_pages,
@@ -38,7 +39,7 @@ Press <kbd>F1</kbd>, or `--option`.
 
 def test_a_page_is_split_into_sections(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text(PAGE, encoding="utf-8")
-    page = read_documentation_page(tmp_path / "a.md")
+    page = read_documentation_page(tmp_path, "a.md")
     assert page.title == "The page"
     assert [section.title for section in page.sections] == ["The page", "With code and Keys, too"]
     first, second = page.sections
@@ -66,26 +67,41 @@ def test_anchors_match_those_of_github(heading: str, anchor: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "is_found"),
-    [("press OPTION", True), ("press picture", False), ("", True), ("kbd", False)],
+    ("words", "titles"),
+    [
+        ("press OPTION", ["With code and Keys, too"]),
+        ("How do I press options?", ["With code and Keys, too"]),
+        ("page", ["The page", "With code and Keys, too"]),
+        ("press picture", ["The page", "With code and Keys, too"]),  # no section has both words
+        ("", []),
+        ("kbd", []),
+    ],
 )
-def test_a_section_is_found_by_all_words(words: str, is_found: bool, tmp_path: Path) -> None:
+def test_sections_with_most_words_are_found(words: str, titles: list[str], tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text(PAGE, encoding="utf-8")
-    assert read_documentation_page(tmp_path / "a.md").sections[1].contains_words(words) is is_found
+    found = find_sections([read_documentation_page(tmp_path, "a.md")], words)
+    assert [section.title for _, section in found] == titles
 
 
-def test_pages_are_ordered_by_the_links_of_the_index(tmp_path: Path) -> None:
+def test_titles_come_before_texts(tmp_path: Path) -> None:
+    text = "# A\n\nMasks, masks.\n\n## B\n\n## The mask\n\nText.\n"
+    (tmp_path / "a.md").write_text(text, encoding="utf-8")
+    found = find_sections([read_documentation_page(tmp_path, "a.md")], "masks")
+    assert [section.title for _, section in found] == ["The mask", "A"]
+
+
+def test_pages_are_grouped_and_ordered_by_the_sections_of_the_index(tmp_path: Path) -> None:
     index = (
-        "# All\n\n[z](z.md) [b](b.md#there) [z](z.md) [self](index.md) [web](https://a.org/c.md)"
+        "# All\n\n[b](b.md)\n\n## First\n\n[z](z.md) [b](f/b.md#there) [z](z.md)\n\n"
+        "## Second\n\n[self](index.md) [z](z.md) [c](f/c.md) [web](https://a.org/c.md)"
     )
     (tmp_path / "index.md").write_text(index, encoding="utf-8")
-    for name in ("z.md", "b.md"):
+    (tmp_path / "f").mkdir()
+    for name in ("z.md", "f/b.md", "f/c.md"):
         (tmp_path / name).write_text(f"# {name}\n", encoding="utf-8")
-    assert [page.name for page in read_documentation_pages(tmp_path)] == [
-        "index.md",
-        "z.md",
-        "b.md",
-    ]
+    assert [(page.name, page.group) for page in read_documentation_pages(tmp_path)] == [
+        ("index.md", ""), ("z.md", "First"), ("f/b.md", "First"), ("f/c.md", "Second"),
+    ]  # fmt: skip
 
 
 LESSON = """
@@ -108,8 +124,8 @@ def test_a_lesson_is_a_page_with_one_section_per_lesson_page(tmp_path: Path) -> 
     (tmp_path / "b.toml").write_text(LESSON.replace("3.1", "notes"), encoding="utf-8")
     (tmp_path / "a.toml").write_text(LESSON, encoding="utf-8")
     first, second = read_lesson_pages(tmp_path)
-    assert (first.name, first.title) == ("a.md", "Lesson 1: Sums")
+    assert (first.name, first.title) == ("lessons/a.md", "Lesson 1: Sums")
     assert [section.title for section in first.sections[1:]] == ["One", "Two"]
-    assert first.sections[1].contains_words("two numbers")
-    assert first.sections[0].contains_words("section 3.1")
-    assert not second.sections[0].contains_words("section")
+    assert "Add two numbers." in first.sections[1].text
+    assert "Section 3.1 of the book" in first.sections[0].text
+    assert "Section" not in second.sections[0].text

@@ -74,7 +74,7 @@ def _open_documentation(window: QMainWindow) -> None:
     # The module is imported here, because it is not needed at start-up.
     from visualizer.widgets.documentation_window import open_documentation
 
-    open_documentation(window, "lab.md")
+    open_documentation(window, "reference/lab.md")
 
 
 def _open_command_palette(window: QMainWindow) -> None:

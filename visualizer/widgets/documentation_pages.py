@@ -9,17 +9,43 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 INDEX_PAGE = "index.md"
-"""First page; its links determine the order of the other pages."""
+"""First page; each of its sections lists the pages of one group."""
+LESSONS_FOLDER = "lessons"
+"""Folder in the names of pages that are made from lessons; it does not exist as a folder."""
+LESSONS_GROUP = "Lessons"
+"""Title of the page about the lessons, which precedes them in the contents."""
 NOTES_SECTION = "notes"
 """Value of `section` in lessons that are based on the lecture notes, not on the book."""
 CODE_FENCE = "```"
 LINK_PATTERN = re.compile(r"\[([^\]]*)\]\(([^)\s]*)\)")
 HEADING_PATTERN = re.compile(r"(#{1,2}) +(.*)")
 """Matches the heading of a page or section; lower-level headings are part of their section."""
+QUESTION_WORDS = frozenset(
+    (
+        *(
+            "a",
+            "an",
+            "and",
+            "are",
+            "can",
+            "do",
+            "does",
+            "for",
+            "from",
+            "how",
+            "i",
+            "if",
+            "in",
+            "is",
+        ),
+        *("it", "my", "of", "on", "or", "the", "to", "use", "what", "why", "with"),
+    )
+)
+"""Words that the search ignores if a text also contains other words."""
 MARKUP_PATTERN = re.compile(r"</?kbd>|[`*|\\]")
 """Markdown syntax that is removed from searchable text."""
 
@@ -39,11 +65,6 @@ class PageSection(Struct, frozen=True):
     anchor: str
     text: str
 
-    def contains_words(self, words: str) -> bool:
-        """Return whether the section contains every word of a text, ignoring case."""
-        text = self.text.casefold()
-        return all(word in text for word in words.casefold().split())
-
 
 class DocumentationPage(Struct, frozen=True):
     """A page in Markdown.
@@ -51,14 +72,17 @@ class DocumentationPage(Struct, frozen=True):
     Parameters
     ----------
     name : str
-        File name.
+        Path relative to the folder of the documentation, such as ``reference/window.md``.
     sections : tuple of PageSection
         The first section begins with the page title.
+    group : str
+        Title of the section of the index that lists the page.
     """
 
     name: str
     markdown: str
     sections: tuple[PageSection, ...]
+    group: str = ""
 
     @property
     def title(self) -> str:
@@ -66,13 +90,15 @@ class DocumentationPage(Struct, frozen=True):
 
 
 def read_documentation_pages(folder: Path) -> tuple[DocumentationPage, ...]:
-    """Read the index page, then the pages in the order of its links."""
-    index = read_documentation_page(folder / INDEX_PAGE)
-    targets = (target.partition("#")[0] for _, target in find_links(index.markdown))
-    names = dict.fromkeys(
-        each for each in targets if each.endswith(".md") and "/" not in each and each != INDEX_PAGE
-    )
-    return (index, *(read_documentation_page(folder / name) for name in names))
+    """Read the index page, then the pages that its sections list, in the order of the links."""
+    index = read_documentation_page(folder, INDEX_PAGE)
+    groups = dict[str, str]()
+    for section in re.split(r"^## +", index.markdown, flags=re.MULTILINE)[1:]:
+        for _, target in find_links(section):
+            name = target.partition("#")[0]
+            if name.endswith(".md") and "://" not in name and name != INDEX_PAGE:
+                groups.setdefault(name, section.partition("\n")[0])
+    return (index, *(read_documentation_page(folder, *each) for each in groups.items()))
 
 
 def read_lesson_pages(folder: Path) -> tuple[DocumentationPage, ...]:
@@ -87,20 +113,52 @@ def _create_lesson_page(number: int, path: Path) -> DocumentationPage:
     lesson = tomllib.loads(path.read_text(encoding="utf-8"))
     title = lesson["title"]
     about = (
-        f"Section {lesson['section']} of the book. " if lesson["section"] != NOTES_SECTION else ""
+        f"Section {lesson['section']} of [the book](../explanation/background.md#sources). "
+        if lesson["section"] != NOTES_SECTION
+        else ""
     )
     parts = [f"# Lesson {number}: {title}", f"{about}To follow this lesson in the window, choose "
              f"*Lessons > {number} {title}*."]  # fmt: skip
     for page in lesson["page"]:
         parts += [f"## {page['title']}", page["says"].strip()]
     markdown = "\n\n".join(parts) + "\n"
-    return DocumentationPage(f"{path.stem}.md", markdown, tuple(_split_sections(markdown)))
+    sections = tuple(_split_sections(markdown))
+    return DocumentationPage(f"{LESSONS_FOLDER}/{path.stem}.md", markdown, sections, LESSONS_GROUP)
 
 
-def read_documentation_page(path: Path) -> DocumentationPage:
-    """Read a page."""
-    markdown = path.read_text(encoding="utf-8")
-    return DocumentationPage(path.name, markdown, tuple(_split_sections(markdown)))
+def read_documentation_page(folder: Path, name: str, group: str = "") -> DocumentationPage:
+    """Read a page, given its path relative to the folder of the documentation."""
+    markdown = (folder / name).read_text(encoding="utf-8")
+    return DocumentationPage(name, markdown, tuple(_split_sections(markdown)), group)
+
+
+def search_words(text: str) -> list[str]:
+    """Return the words to search for: in lower case, without question words and plural endings."""
+    words = text.casefold().replace("?", " ").split()
+    words = [word for word in words if word not in QUESTION_WORDS] or words
+    return [word[:-1] if len(word) > 3 and word.endswith("s") else word for word in words]
+
+
+def find_sections(
+    pages: Iterable[DocumentationPage], text: str
+) -> list[tuple[DocumentationPage, PageSection]]:
+    """List the sections that contain all words of a text, or else most of them, the best first.
+
+    Words in the title of a section count more than words in the title of its page, and these more
+    than words in the text.
+    """
+    words = search_words(text)
+    found = list[tuple[int, int, int, int, DocumentationPage, PageSection]]()
+    for page in pages:
+        for section in page.sections:
+            body = section.text.casefold()
+            matched = [word for word in words if word in body or word in page.title.casefold()]
+            titles = (section.title.casefold(), page.title.casefold())
+            rank = sum(2 * (word in titles[0]) + (word in titles[1]) for word in matched)
+            occurrences = sum(map(body.count, matched))
+            found.append((-len(matched), -rank, -occurrences, len(found), page, section))
+    most = min((each[0] for each in found), default=0)
+    return [(page, section) for count, *_, page, section in sorted(found) if count == most < 0]
 
 
 def find_links(markdown: str) -> list[tuple[str, str]]:

@@ -39,9 +39,11 @@ from visualizer.resources import documentation_path, resource_path
 from visualizer.widgets.dialogs import show_message
 from visualizer.widgets.documentation_pages import (
     INDEX_PAGE,
+    find_sections,
     heading_anchor,
     read_documentation_pages,
     read_lesson_pages,
+    search_words,
 )
 from visualizer.widgets.fonts import scaled_font, text_scale
 from visualizer.widgets.labels import PlainTextLabel, plain_tooltip
@@ -78,6 +80,12 @@ def open_documentation(window: QWidget, page: str = "", anchor: str = "") -> Non
     shown.activateWindow()
 
 
+def page_name(url: QUrl) -> str:
+    """Return the name of the page with a URL: its path relative to the documentation."""
+    root = QUrl.fromLocalFile(f"{documentation_path()}/")
+    return url.path().removeprefix(root.path())
+
+
 class DocumentationBrowser(QTextBrowser):
     """Browser of the pages, with links and a history; each page has the URL of a file."""
 
@@ -85,7 +93,7 @@ class DocumentationBrowser(QTextBrowser):
         super().__init__()
         self._pages = pages
         self._formatted_page = ""
-        self._search_words = ""
+        self._search_words: list[str] = []
         self.images: list[QTextCursor] = []
         """Cursors that select the images of the page."""
         self.setOpenLinks(False)  # `openExternalLinks` does not report a missing web browser
@@ -105,11 +113,16 @@ class DocumentationBrowser(QTextBrowser):
         """Return an image, or the Markdown of a page, which need not exist as a file.
 
         Images are scaled to the text width here, because Qt would scale them without smoothing.
+        Their folder is fixed, because Qt resolves the addresses of a page that it leaves against
+        the address of the next one.
         """
         url = QUrl(name)
-        if page := self._pages.get(url.fileName()):
+        if page := self._pages.get(page_name(url)):
             return page.markdown
-        image, ratio = QImage(url.toLocalFile()), self.devicePixelRatioF()
+        image, ratio = (
+            QImage(str(documentation_path("pictures", url.fileName()))),
+            self.devicePixelRatioF(),
+        )
         width = min(image.width(), round(MAX_TEXT_WIDTH_PX * text_scale() * ratio))
         scaled = image.scaledToWidth(width, Qt.TransformationMode.SmoothTransformation)
         scaled.setDevicePixelRatio(ratio)
@@ -129,7 +142,10 @@ class DocumentationBrowser(QTextBrowser):
 
     def highlight_words(self, words: str) -> None:
         """Highlight every occurrence of each word; an empty text clears the highlights."""
-        self._search_words = words
+        self._search_words = search_words(words)
+        self._show_highlights()
+
+    def _show_highlights(self) -> None:
         highlight = QTextCharFormat()
         highlight.setBackground(self.palette().highlight())
         highlight.setForeground(self.palette().highlightedText())
@@ -149,7 +165,7 @@ class DocumentationBrowser(QTextBrowser):
 
     def _search_pattern(self) -> QRegularExpression:
         return QRegularExpression(
-            "|".join(map(re.escape, self._search_words.split())),
+            "|".join(map(re.escape, self._search_words)),
             QRegularExpression.PatternOption.CaseInsensitiveOption,
         )
 
@@ -227,7 +243,7 @@ class DocumentationBrowser(QTextBrowser):
                 block = block.next()
             edit.endEditBlock()
         self._limit_text_width()
-        self.highlight_words(self._search_words)
+        self._show_highlights()
 
     def _format_block(self, block: QTextBlock) -> None:
         layout = QTextBlockFormat()
@@ -263,9 +279,9 @@ def _is_code_block(block: QTextBlock) -> bool:
 
 
 class ContentsTreeItem(QTreeWidgetItem):
-    """Contents entry for a page or section."""
+    """Entry for a page or section, in the contents or among the results of a search."""
 
-    def __init__(self, title: str, page: str, anchor: str) -> None:
+    def __init__(self, title: str, page: str, anchor: str = "") -> None:
         super().__init__([title])
         self.page, self.anchor = page, anchor
 
@@ -283,7 +299,8 @@ class DocumentationWindow(QDialog):
         )
         self.pages = {page.name: page for page in pages}
         self._items: dict[tuple[str, str], ContentsTreeItem] = {}
-        self.search, self.contents = QLineEdit(), QTreeWidget()
+        self.search = QLineEdit()
+        self.contents, self.results = QTreeWidget(), QTreeWidget()
         self.no_results_label = PlainTextLabel()
         self.browser = DocumentationBrowser(self.pages)
         self.back, self.forward = QToolButton(), QToolButton()
@@ -301,8 +318,11 @@ class DocumentationWindow(QDialog):
             plain_tooltip("Enter opens the first section found; F3 selects the next match in it")
         )
         self.search.setClearButtonEnabled(True)
-        self.contents.setHeaderHidden(True)
-        self.contents.setAccessibleName("Contents")
+        for tree, name in ((self.contents, "Contents"), (self.results, "Search results")):
+            tree.setHeaderHidden(True)
+            tree.setAccessibleName(name)
+        self.results.setRootIsDecorated(False)
+        self.results.hide()
         self.no_results_label.setWordWrap(True)
         self.no_results_label.hide()
         for button, arrow, name, keys in (
@@ -322,6 +342,7 @@ class DocumentationWindow(QDialog):
         column.addLayout(row)
         column.addWidget(self.no_results_label)
         column.addWidget(self.contents)
+        column.addWidget(self.results)
         splitter = QSplitter()
         splitter.setChildrenCollapsible(False)
         splitter.addWidget(left)
@@ -332,20 +353,29 @@ class DocumentationWindow(QDialog):
         column_layout(self, (0, 0, 0, 0), spacing=0).addWidget(splitter)
 
     def _fill_contents(self) -> None:
+        items = dict[str, ContentsTreeItem]()
         for page in self.pages.values():
-            item = ContentsTreeItem(page.title, page.name, "")
-            self.contents.addTopLevelItem(item)
-            self._items[page.name, ""] = item
+            items[page.title] = self._items[page.name, ""] = ContentsTreeItem(page.title, page.name)
+            if page.group:
+                items[page.group].addChild(items[page.title])
+            else:
+                self.contents.addTopLevelItem(items[page.title])
             for section in page.sections[1:]:
-                child = ContentsTreeItem(section.title, page.name, section.anchor)
-                item.addChild(child)
-                self._items[page.name, section.anchor] = child
+                item = ContentsTreeItem(section.title, page.name, section.anchor)
+                self._items[page.name, section.anchor] = item
+                if page.name == INDEX_PAGE:  # the sections of the index are the groups
+                    items[section.title] = item
+                    self.contents.addTopLevelItem(item)
+                    item.setExpanded(True)
+                else:
+                    items[page.title].addChild(item)
 
     def _connect_signals(self) -> None:
         self.search.textChanged.connect(self._search_pages)
         self.search.returnPressed.connect(self._open_first_match)
-        self.contents.currentItemChanged.connect(self._open_item)
-        self.contents.itemActivated.connect(self.browser.setFocus)
+        for tree in (self.contents, self.results):
+            tree.currentItemChanged.connect(self._open_item)
+            tree.itemActivated.connect(self.browser.setFocus)
         self.browser.sourceChanged.connect(self._show_location)
         for button, is_available in (
             (self.back, self.browser.backwardAvailable),
@@ -365,9 +395,10 @@ class DocumentationWindow(QDialog):
 
     def _show_location(self, url: QUrl) -> None:
         """Show the page title, and select the section in the contents without reopening it."""
-        page = self._items[url.fileName(), ""]
+        name = page_name(url)
+        page = self._items[name, ""]
         self.setWindowTitle(f"Documentation: {page.text(0)}")
-        item = self._items.get((url.fileName(), url.fragment()), page)
+        item = self._items.get((name, url.fragment()), page)
         page.setExpanded(True)
         self.contents.blockSignals(True)
         self.contents.setCurrentItem(item)
@@ -383,34 +414,33 @@ class DocumentationWindow(QDialog):
         self.search.selectAll()
 
     def _search_pages(self, words: str) -> None:
-        """List the sections that contain all words, and highlight the words in the page."""
-        is_found = [self._show_matching_sections(page, words) for page in self.pages.values()]
+        """List the sections that match instead of the contents, and highlight the words."""
+        searched = (page for page in self.pages.values() if page.name != INDEX_PAGE)
+        found = find_sections(searched, words)
+        self.results.blockSignals(True)  # do not open a page until the user chooses one
+        self.results.clear()
+        for page, section in found:
+            is_page = section is page.sections[0]
+            title = page.title if is_page else f"{section.title}\n{page.title}"
+            anchor = "" if is_page else section.anchor
+            self.results.addTopLevelItem(ContentsTreeItem(title, page.name, anchor))
+        self.results.blockSignals(False)
+        is_searching = bool(words.strip())
+        self.contents.setVisible(not is_searching)
+        self.results.setVisible(bool(found))
         self.no_results_label.setText(f"No pages match “{words}”.")
-        self.no_results_label.setVisible(not any(is_found))
+        self.no_results_label.setVisible(is_searching and not found)
         self.browser.highlight_words(words)
 
-    def _show_matching_sections(self, page: DocumentationPage, words: str) -> bool:
-        is_found = [section.contains_words(words) for section in page.sections]
-        item = self._items[page.name, ""]
-        item.setHidden(not any(is_found))
-        item.setExpanded(bool(words.strip()) and any(is_found))
-        for section, is_section_found in zip(page.sections[1:], is_found[1:], strict=True):
-            self._items[page.name, section.anchor].setHidden(not is_section_found)
-        return any(is_found)
-
     def _open_first_match(self) -> None:
-        words = self.search.text()
-        for page in self.pages.values() if words.strip() else ():
-            for at, section in enumerate(page.sections):
-                if section.contains_words(words):
-                    self.browser.open_page(page.name, section.anchor if at else "")
-                    self.browser.setFocus()
-                    return
+        if first := self.results.topLevelItem(0):
+            self.results.setCurrentItem(first)
+            self.browser.setFocus()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """From the search field, focus the contents on Down, and scroll on Page Up and Down."""
         if self.search.hasFocus() and event.key() == Qt.Key.Key_Down:
-            self.contents.setFocus()
+            (self.contents if self.contents.isVisible() else self.results).setFocus()
         elif self.search.hasFocus() and event.key() in SCROLL_KEYS:
             self.browser.verticalScrollBar().triggerAction(SCROLL_KEYS[Qt.Key(event.key())])
         else:
