@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from visualizer.api.argument_validation import (
     describe_value,
@@ -19,8 +18,8 @@ from visualizer.api.argument_validation import (
     validate_sequence,
     validate_string,
 )
-from visualizer.api.attention_api import validate_stage_names
 from visualizer.api.model_attention import ModelAttention
+from visualizer.api.model_inputs import parse_kept_parts, parse_model_input, parse_single_input
 from visualizer.attention.spec import Device, Dtype
 from visualizer.brief_repr import truncate
 from visualizer.errors import InputError
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.opened_model import OpenedModel
     from visualizer.models.recorded_runs import KeptLayersAndStages
+    from visualizer.models.token_inputs import ModelInput
 
 
 def open_model(
@@ -94,10 +94,34 @@ class Model:
             f"<Model: {folder.name} · {folder.kind} · {folder.parameters:,} parameters>"
         )
 
+    def __call__(self, *inputs: object, **options: object) -> NoReturn:
+        """Refuse the call, because there are several passes from which to choose."""
+        sentence = (
+            "A model is not called. Use attend(text) for its attention, next_tokens(text) for its "
+            "predictions, or generate(text)."
+        )
+        raise InputError("model", sentence)
+
+    @property
+    def config(self) -> Any:
+        """The configuration of the transformers model."""
+        return self.opened.model.config
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer of transformers; None if the model has none, like models of the lab.
+
+        Raises
+        ------
+        InputError
+            If the tokenizer's files are invalid.
+        """
+        return self.opened.transformers_tokenizer
+
     @overload
     def attend(
         self,
-        text: str | None = None,
+        text: str | list[int] | None = None,
         second: str | None = None,
         *,
         chat: bool = False,
@@ -109,7 +133,7 @@ class Model:
     @overload
     def attend(
         self,
-        text: list[str] | tuple[str, ...],
+        text: list[str] | tuple[str, ...] | list[list[int]],
         second: None = None,
         *,
         chat: bool = False,
@@ -118,23 +142,38 @@ class Model:
         stages: str | Iterable[str] | None = None,
     ) -> tuple[ModelAttention, ...]: ...
 
+    @overload
     def attend(
         self,
-        text: str | list[str] | tuple[str, ...] | None = None,
+        text: Any,
+        second: str | None = None,
+        *,
+        chat: bool = False,
+        image: None = None,
+        layers: int | Iterable[int] | None = None,
+        stages: str | Iterable[str] | None = None,
+    ) -> Any: ...
+
+    def attend(
+        self,
+        text: Any = None,
         second: str | None = None,
         *,
         chat: bool = False,
         image: str | Path | None = None,
         layers: int | Iterable[int] | None = None,
         stages: str | Iterable[str] | None = None,
-    ) -> ModelAttention | tuple[ModelAttention, ...]:
+    ) -> Any:
         """Run the model on a text or an image and return the attention of all its layers.
 
         Parameters
         ----------
-        text : str or list of str, optional
-            The text. Several texts are processed one by one, without padding; there is one result
-            for each text.
+        text : str, token ids, embeddings, or a list
+            The text; its token ids, as a list, an array or a tensor [token]; or vectors in place of
+            its token embeddings [token, d_model]. The output of a tokenizer is also accepted.
+            Several texts, in a list or along the first axis of a tensor, are processed one by one,
+            without padding; there is one result for each text, and a single result for a tensor
+            with one text.
         second : str, optional
             The second text of a pair. For an encoder-decoder model, the decoder's input after its
             first token.
@@ -152,45 +191,49 @@ class Model:
         Raises
         ------
         InputError
-            If no input is given, the input is too long for the model or for memory, or a layer or
-            stage does not exist.
+            If no input is given, the input is too long for the model or for memory, a token id is
+            not in the vocabulary, or a layer or stage does not exist.
         """
-        kept = _parse_parts_to_keep(layers, stages)
+        kept = parse_kept_parts(layers, stages)
+        is_chat = validate_bool("chat", chat)
         if image is not None:
             if text is not None or second is not None:
                 raise InputError("image", "text and image cannot be combined. Pass one of them.")
-            if validate_bool("chat", chat):
+            if is_chat:
                 raise InputError("chat", "chat has no effect with an image. Remove chat.")
             return ModelAttention(self.opened.attend_image(validate_path("image", image), kept))
         if text is None:
             raise InputError("text", "A text or an image is required. Pass one of them.")
-        if not isinstance(text, str):
-            return self._attend_each_text(text, second, kept, is_chat=validate_bool("chat", chat))
+        given = parse_model_input(text)
+        if isinstance(given, list):
+            return self._attend_each_text(given, second, kept, is_chat=is_chat)
         second_text = None if second is None else validate_string("second", second)
-        is_chat = validate_bool("chat", chat)
-        runs = self.opened.attend(
-            validate_string("text", text), second_text, is_chat=is_chat, kept=kept
-        )
+        if not isinstance(given, str):
+            _check_text_arguments(second_text, is_chat=is_chat)
+        runs = self.opened.attend(given, second_text, is_chat=is_chat, kept=kept)
         return ModelAttention(runs)
 
     def _attend_each_text(
-        self, given: object, second: object, kept: KeptLayersAndStages, *, is_chat: bool
+        self, texts: list[ModelInput], second: object, kept: KeptLayersAndStages, *, is_chat: bool
     ) -> tuple[ModelAttention, ...]:
         from visualizer.models.model_text_runs import run_model_on_texts
 
-        texts = [
-            validate_string("text", text)
-            for text in validate_sequence("text", "a text or a list", given)
-        ]
         if second is not None:
             raise InputError(
                 "second", "second cannot be combined with several texts. Pass one text at a time."
             )
+        if not all(isinstance(each, str) for each in texts):
+            _check_text_arguments(None, is_chat=is_chat)
         runs = run_model_on_texts(self.opened, texts, is_chat=is_chat, kept=kept)
         return tuple(map(ModelAttention, runs))
 
-    def next_tokens(self, text: str, most: int = 10) -> list[tuple[str, float]]:
+    def next_tokens(self, text: Any, most: int = 10) -> list[tuple[str, float]]:
         """Return the most likely next tokens after a text, each with its probability.
+
+        Parameters
+        ----------
+        text : str, token ids or embeddings
+            As in `attend`, but only one text.
 
         Raises
         ------
@@ -198,7 +241,7 @@ class Model:
             If the model does not generate text.
         """
         count = validate_integer("most", most)
-        logs = self.opened.next_token_log_probabilities(validate_string("text", text))
+        logs = self.opened.next_token_log_probabilities(parse_single_input(text))
         return self.opened.top_tokens(logs, count)
 
     def ablate(
@@ -416,20 +459,16 @@ class Model:
         return compute_ablation_changes(self.opened, validate_string("text", text)).changes
 
 
-def _parse_parts_to_keep(
-    layers: int | Iterable[int] | None, stages: str | Iterable[str] | None
-) -> KeptLayersAndStages:
-    from visualizer.models.recorded_runs import KeptLayersAndStages
-
-    if layers is None:
-        numbers = None
-    else:
-        is_one = isinstance(layers, Integral)
-        several_layers = (
-            [layers] if is_one else validate_sequence("layers", "a list of layers", layers)
+def _check_text_arguments(second: str | None, *, is_chat: bool) -> None:
+    """Reject arguments that have no effect on token ids and embeddings."""
+    if second is not None:
+        sentence = (
+            "second cannot be combined with token ids or embeddings. Pass the output of the "
+            "tokenizer for both texts, which may contain decoder_input_ids."
         )
-        numbers = frozenset(validate_integer("layers", layer) for layer in several_layers)
-    return KeptLayersAndStages(numbers, None if stages is None else validate_stage_names(stages))
+        raise InputError("second", sentence)
+    if is_chat:
+        raise InputError("chat", "chat has no effect on token ids or embeddings. Remove chat.")
 
 
 def _parse_heads(heads: Iterable[tuple[int, int]]) -> list[LayerAndHead]:

@@ -14,6 +14,7 @@ from visualizer.api.argument_validation import (
 )
 from visualizer.api.attention_api import Attention, array_conversion_error, validate_axis_index
 from visualizer.api.head_views import HeadViews
+from visualizer.api.model_inputs import parse_kept_parts
 from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.token_labels import label_tokens
 from visualizer.brief_repr import truncate
@@ -50,7 +51,10 @@ class TextBatch(Protocol):
 
 @contextmanager
 def capture(
-    model: Any, tokens: Iterable[str] | Iterable[Iterable[str]] | None = None
+    model: Any,
+    tokens: Iterable[str] | Iterable[Iterable[str]] | None = None,
+    *,
+    layers: int | Iterable[int] | None = None,
 ) -> Iterator[ModelAttention]:
     """Record the attention of a Hugging Face Transformers model while the model runs.
 
@@ -78,12 +82,14 @@ def capture(
         Labels for the tokens of the whole text, instead of position numbers; for a batch, one list
         per text. Tokens in the form of the vocabulary are also accepted:
         ``tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])``.
+    layers : int or iterable of int, optional
+        Indices of the layers to keep in memory, from 0; all layers by default.
 
     Raises
     ------
     InputError
-        If the object contains no Transformers model or several models, or if the model did not
-        compute any attention.
+        If the object contains no Transformers model or several models, the model did not compute
+        any attention, or a layer does not exist.
     """
     from visualizer.models.recorded_texts import RecordedBatch, record_texts
     from visualizer.models.wrapped_model_search import find_transformers_model
@@ -91,8 +97,9 @@ def capture(
     labels = () if tokens is None else parse_token_lists("tokens", tokens)
     transformers_model = find_transformers_model(model)
     attention = ModelAttention(())
-    with record_texts(transformers_model) as recorded:
+    with record_texts(transformers_model, parse_kept_parts(layers, None)) as recorded:
         yield attention
+    recorded.check_layers_exist()
     batch = RecordedBatch(recorded, type(transformers_model).__name__, labels)
     if labels and len(labels) > max(1, len(batch)):
         sentence = f"tokens has {len(labels):,} lists, but there are {len(batch):,} texts."

@@ -59,6 +59,15 @@ _ATTENTION_NAME_PARTS = ("att", "Att")
 """Strings that identify attention modules by their paths; softmax elsewhere is not recorded."""
 
 
+ModuleFilter = Callable[[str], bool]
+"""Returns whether the values of an attention module are kept, given its path."""
+
+
+def keep_every_module(path: str) -> bool:
+    """Return True for every module."""
+    return True
+
+
 class RecordingMethod(StrEnum):
     """Method by which a call was recorded."""
 
@@ -132,6 +141,11 @@ class AttentionCall(Struct, frozen=True, eq=False):
     is_continuation: bool = False
 
     __repr__ = brief_repr
+
+    @classmethod
+    def without_values(cls, module: str, weights: Tensor) -> AttentionCall:
+        """Return a call of a module whose values are not kept, with the shape of its weights."""
+        return cls(module, RecordingMethod.INTERFACE, weights.detach().to("meta"))
 
     def read_weights(self) -> Tensor:
         """Return the weights, [batch, head, query, key]; recompute them if they are not stored."""
@@ -226,7 +240,9 @@ class _RecordingSession:
         recorder: AttentionCallRecorder | None,
         *,
         holds_weights: bool,
+        keeps_module: ModuleFilter,
     ) -> None:
+        self.keeps_module = keeps_module
         self.edits, self.cuts, self.ranks = edits, cuts, ranks
         self.holds_weights = holds_weights
         self.names = {module: name for name, module in model.named_modules()}
@@ -284,6 +300,9 @@ class _RecordingSession:
                 output[:, :, head] = apply_context_edit(output[:, :, head], edit)
         if self._recorder is None:
             return output, weights
+        if not self.keeps_module(name):
+            self._recorder.record_call(AttentionCall.without_values(name, weights))
+            return output, weights
         scaling = arguments.get("scaling")
         held = weights.detach()
         recompute: Callable[[], Tensor] | None = None
@@ -335,9 +354,8 @@ class _RecordingSession:
         ):
             return
         if weights.shape[-1] == weights.shape[-2] or self._recorder.accepts_weights_shape(weights):
-            self._recorder.record_call(
-                AttentionCall(name, RecordingMethod.SOFTMAX, weights.detach())
-            )
+            held = weights.detach() if self.keeps_module(name) else weights.to("meta")
+            self._recorder.record_call(AttentionCall(name, RecordingMethod.SOFTMAX, held))
 
 
 def _bind_arguments(
@@ -363,6 +381,7 @@ def record_attention(
     keeps: bool = True,
     watches_softmax: bool = True,
     holds_weights: bool = True,
+    keeps_module: ModuleFilter = keep_every_module,
     ranks: ModelProcessGroup = SINGLE_RANK,
 ) -> Iterator[list[AttentionCall]]:
     """Record every attention call of a transformers model within the context.
@@ -386,6 +405,8 @@ def record_attention(
     holds_weights : bool
         Whether weights are stored; otherwise, they are recomputed when they are read. Until then,
         the model must remain in evaluation mode, with its weights in memory.
+    keeps_module : callable
+        Returns, given the path of an attention module, whether the values of its calls are kept.
     ranks : ModelProcessGroup
         The processes across which the model is split: a call contains the heads of this process,
         whereas edits and cuts use the head numbers of the whole model.
@@ -404,7 +425,8 @@ def record_attention(
     last = LastPassRecorder()
     with record_calls(
         model, last if keeps else None, edits, cuts,
-        watches_softmax=watches_softmax, holds_weights=holds_weights, ranks=ranks,
+        watches_softmax=watches_softmax, holds_weights=holds_weights, keeps_module=keeps_module,
+        ranks=ranks,
     ):  # fmt: skip
         yield last.calls
 
@@ -418,6 +440,7 @@ def record_calls(
     *,
     watches_softmax: bool = True,
     holds_weights: bool = True,
+    keeps_module: ModuleFilter = keep_every_module,
     ranks: ModelProcessGroup = SINGLE_RANK,
 ) -> Iterator[None]:
     """Pass every attention call of a model to a recorder; see `record_attention`."""
@@ -428,8 +451,9 @@ def record_calls(
         sentence = "Only transformers models (PreTrainedModel) can be recorded."
         raise InputError("model", sentence)
     recording = _RecordingSession(
-        model, edits or {}, cuts or {}, ranks, recorder, holds_weights=holds_weights
-    )
+        model, edits or {}, cuts or {}, ranks, recorder,
+        holds_weights=holds_weights, keeps_module=keeps_module,
+    )  # fmt: skip
     with ExitStack() as stack:
         for module in recording.names if watches_softmax else (model,):
             enter = module.register_forward_pre_hook(recording.enter_module, with_kwargs=True)

@@ -90,7 +90,7 @@ class EditableHeads:
         if not cuts:
             return {}
         if tokens is None:
-            tokens = given["input_ids"].shape[-1]
+            tokens = self._model.count_tokens(given)
         found: dict[str, dict[int, MaskedEdges]] = {}
         for (layer, head), cells in cuts.items():
             module = self._module_path_of_head(given, layer, head)

@@ -18,6 +18,7 @@ from visualizer.models.attention_recorder import (
     AttentionCall,
     MaskedEdges,
     RecordingMethod,
+    keep_every_module,
     record_attention,
 )
 from visualizer.models.model_ranks import Parallelism
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     from torch import Tensor
 
-    from visualizer.models.attention_recorder import ContextEdits, EdgeCuts
+    from visualizer.models.attention_recorder import ContextEdits, EdgeCuts, ModuleFilter
     from visualizer.models.disk_layers import DiskLayers
     from visualizer.models.text_model import TextModel
 
@@ -178,6 +179,7 @@ class ForwardRunner:
         *,
         keeps: bool = True,
         holds_weights: bool = True,
+        keeps_module: ModuleFilter = keep_every_module,
     ) -> Iterator[list[AttentionCall]]:
         """Record the attention of a run; runs on other threads wait.
 
@@ -191,6 +193,7 @@ class ForwardRunner:
             keeps=keeps,
             watches_softmax=not self._is_by_interface,
             holds_weights=holds_weights,
+            keeps_module=keeps_module,
             ranks=self._model.ranks,
         )
         with self.lock, recording as calls:

@@ -11,12 +11,15 @@ import torch
 from msgspec import Struct
 from torch import nn
 
+from visualizer.models.attention_recorder import keep_every_module
 from visualizer.models.recognition_errors import infer_or_none
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from torch import Tensor
+
+    from visualizer.models.attention_recorder import ModuleFilter
 
 _IN_LAYER = re.compile(r".*\.\d+(\.|$)")
 """Matches the paths of layers and of modules in layers, which contain the number of a layer."""
@@ -51,7 +54,7 @@ class LayerArguments(Struct, frozen=True, eq=False):
 
 @contextmanager
 def record_layer_inputs(
-    model: nn.Module, layers: Collection[str]
+    model: nn.Module, layers: Collection[str], keeps_module: ModuleFilter = keep_every_module
 ) -> Iterator[tuple[dict[str, ModuleCall], dict[str, LayerArguments]]]:
     """Record the arguments of the given layers, and the shapes of all vectors.
 
@@ -73,13 +76,19 @@ def record_layer_inputs(
             hooks.enter_context(
                 layer.register_forward_pre_hook(partial(record, path), with_kwargs=True)
             )
-        module_calls = hooks.enter_context(record_module_calls(model, sizes_only=True))
+        module_calls = hooks.enter_context(
+            record_module_calls(model, keeps_module=keeps_module, sizes_only=True)
+        )
         yield module_calls, inputs
 
 
 @contextmanager
 def record_module_calls(
-    model: nn.Module, within: str = "", *, sizes_only: bool = False
+    model: nn.Module,
+    within: str = "",
+    *,
+    keeps_module: ModuleFilter = keep_every_module,
+    sizes_only: bool = False,
 ) -> Iterator[dict[str, ModuleCall]]:
     """Record the calls of embeddings and of the modules in layers, keyed by path.
 
@@ -89,6 +98,8 @@ def record_module_calls(
     ----------
     within : str
         Prefix of the paths of recorded modules.
+    keeps_module : callable
+        Returns whether a module is recorded, given its path.
     sizes_only : bool
         Whether only the shapes of vectors are stored, except for embeddings.
     """
@@ -118,7 +129,9 @@ def record_module_calls(
     with ExitStack() as hooks:
         for name, module in model.named_modules():
             is_embedding, is_leaf = isinstance(module, nn.Embedding), not [*module.children()]
-            if name.startswith(within) and (is_embedding or is_leaf or _IN_LAYER.match(name)):
+            if not (name.startswith(within) and keeps_module(name)):
+                continue
+            if is_embedding or is_leaf or _IN_LAYER.match(name):
                 hook = module.register_forward_hook(partial(record, name), with_kwargs=True)
                 hooks.enter_context(hook)
         yield module_calls

@@ -22,7 +22,7 @@ from visualizer.models.long_text_vectors import reserve_vector_file, store_vecto
 from visualizer.models.model_tokenizer import MAX_MODEL_TOKENS
 from visualizer.models.recognition_errors import UnsupportedAttentionError
 from visualizer.models.recorded_runs import LayerGroupRun
-from visualizer.models.text_model import check_free_memory
+from visualizer.models.text_model import IDS_ARGUMENT, check_free_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -65,7 +65,7 @@ class LongTextRunner:
         """Return whether the weights of all layers exceed the limit for keeping them in memory."""
         names = ("num_hidden_layers", "num_attention_heads")
         layers, heads = (self._model.config_size(name) or 1 for name in names)
-        count = given["input_ids"].shape[-1]
+        count = self._model.count_tokens(given)
         needed = self._model.model.dtype.itemsize * layers * heads * count**2
         return not self._model.is_encoder_decoder and needed > (
             MAX_FULL_MATRIX_BYTES if self.max_weight_bytes is None else self.max_weight_bytes
@@ -76,7 +76,7 @@ class LongTextRunner:
         if not self.is_long(given):
             return True
         try:
-            self._model.check_memory(given["input_ids"].shape[-1])
+            self._model.check_memory(self._model.count_tokens(given))
         except InputError:
             return False
         return True
@@ -96,9 +96,10 @@ class LongTextRunner:
             layers = len(self._heads.find_heads(given))
             by_module = self._heads.edits_by_module(given, edits)
             model, run, ranks = self._model.model, self._run_with_mask_rules, self._model.ranks
-            if self.reads_in_chunks is None:
+            has_ids = IDS_ARGUMENT in given  # vectors cannot be sliced into chunks
+            if has_ids and self.reads_in_chunks is None:
                 self.reads_in_chunks = supports_chunked_prefill(model, run, whole, ranks)
-            if self.reads_in_chunks:
+            if has_ids and self.reads_in_chunks:
                 # The cache holds keys and values during the run, even if nothing is kept.
                 room = self._reserve_vector_storage(given, keeps=True, at_once=TOKENS_PER_CHUNK)
                 try:
@@ -150,7 +151,7 @@ class LongTextRunner:
 
         At most ``at_once`` tokens are processed at once.
         """
-        tokens = given["input_ids"].shape[-1]
+        tokens = self._model.count_tokens(given)
         of_token = self._vector_bytes_of_token(given) if keeps else 0
         with self._model.ranks.propagate_errors():
             file = reserve_vector_file(of_token, tokens)
@@ -172,5 +173,5 @@ class LongTextRunner:
             with record_long_text(self._model.model, ranks=self._model.ranks) as calls:
                 self._run_with_mask_rules({**few, **self._model.cache_disabling_arguments})
             found = sum(call.vectors.bytes for call in calls)
-            self._vector_bytes = found // few["input_ids"].shape[-1]
+            self._vector_bytes = found // self._model.count_tokens(few)
         return self._vector_bytes

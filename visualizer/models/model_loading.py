@@ -347,6 +347,27 @@ def load_image_processor(folder: ModelFolder) -> Any:
         raise InputError("model", sentence) from error
 
 
+def load_tokenizer(folder: ModelFolder) -> Any:
+    """Load the transformers tokenizer of a model into this process.
+
+    The program itself uses `FolderTokenizer`, whose process can be stopped.
+
+    Raises
+    ------
+    InputError
+        With field ``model`` if the tokenizer's files are invalid.
+    """
+    transformers = _import_transformers()
+    try:
+        with _silence_libraries():
+            return transformers.AutoTokenizer.from_pretrained(
+                str(folder.path), local_files_only=True, trust_remote_code=False
+            )
+    except Exception as error:  # tokenizers raise errors of every kind
+        sentence = f"Cannot load the tokenizer of {folder.name}: {first_line(error)}"
+        raise InputError("model", sentence) from error
+
+
 class WeightLoadingProgress:
     """Progress of loading the files of a model.
 

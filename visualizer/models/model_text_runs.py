@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from visualizer.models.model_client.remote_model import RemoteNextTokenPredictor
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.recorded_runs import KeptLayersAndStages, LayerGroupRun
+    from visualizer.models.token_inputs import ModelInput
     from visualizer.progress import Progress
 
 TOP_TOKENS = 8
@@ -331,7 +332,7 @@ MAX_TEXTS = 1000
 
 def run_model_on_texts(
     model: OpenedModel,
-    texts: Sequence[str],
+    texts: Sequence[ModelInput],
     *,
     is_chat: bool = False,
     kept: KeptLayersAndStages = KEEP_ALL_PARTS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - msgspec reads the types of fields
 from contextlib import suppress
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,7 +21,7 @@ from visualizer.models.editable_heads import EditableHeads
 from visualizer.models.forward_runner import create_forward_runner
 from visualizer.models.image_preparation import PreparedImage, prepare_image
 from visualizer.models.long_text_runner import LongTextRunner
-from visualizer.models.model_loading import load_image_processor, load_model
+from visualizer.models.model_loading import load_image_processor, load_model, load_tokenizer
 from visualizer.models.model_ranks import Parallelism
 from visualizer.models.recognition_errors import StepMismatchError, UnsupportedAttentionError
 from visualizer.models.recorded_runs import (
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from visualizer.models.model_loading import LoadedModel
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.text_model import Inputs
+    from visualizer.models.token_inputs import ModelInput
     from visualizer.progress import Progress
 
 MAX_CACHED_READING_BYTES = 2**28
@@ -125,7 +126,7 @@ class OpenedModel(TextModel):
 
     def attend(
         self,
-        text: str,
+        text: ModelInput,
         second: str | None = None,
         *,
         is_chat: bool = False,
@@ -135,6 +136,8 @@ class OpenedModel(TextModel):
 
         Parameters
         ----------
+        text : str, TokenIds or TokenVectors
+            The text, its token ids, or vectors in place of its token embeddings.
         second : str, optional
             The second text of a pair; for an encoder-decoder model, the start of the decoder text.
         is_chat : bool
@@ -175,6 +178,18 @@ class OpenedModel(TextModel):
             with ``model`` if the model does not accept images.
         """
         return kept.select_runs(self.read_image(self.prepare_image(path), kept=kept).runs)
+
+    @cached_property
+    def transformers_tokenizer(self) -> Any:
+        """The tokenizer of transformers; None for a model without one.
+
+        Raises
+        ------
+        InputError
+            With field ``model`` if the tokenizer's files are invalid.
+        """
+        is_in_folder = self.folder.has_tokenizer and self.folder.lab_run is None
+        return load_tokenizer(self.folder) if is_in_folder else None
 
     def prepare_image(self, path: Path, expected_hash: str = "") -> PreparedImage:
         """Prepare an image file for the model.
@@ -323,13 +338,16 @@ class OpenedModel(TextModel):
         if (
             PIXELS_ARGUMENT not in given
         ):  # `prepare_image` has already checked the memory for patches
-            self.check_memory(given["input_ids"].shape[-1])
+            self.check_memory(self.count_tokens(given), len(kept.layers or ()))
         with torch.inference_mode(), self.forward.lock:
             by_module = self.heads.edits_by_module(given, edits)
             cut_by_module = self.heads.cuts_by_module(given, cuts, len(tokens))
             around = self._stages.record(given, len(tokens), kept, repeats=repeats)
             recording = self.forward.record_calls(
-                by_module, cut_by_module, holds_weights=self.forward.holds_weights
+                by_module,
+                cut_by_module,
+                holds_weights=self.forward.holds_weights,
+                keeps_module=kept.keeps_module,
             )
             with around as seen, recording as calls:
                 more = self.cache_disabling_arguments if seen.is_repeated else {}
@@ -375,7 +393,7 @@ class OpenedModel(TextModel):
 
     def next_token_log_probabilities(
         self,
-        text: str,
+        text: ModelInput,
         edits: Edits | None = None,
         cuts: Cuts | None = None,
         *,
@@ -392,7 +410,7 @@ class OpenedModel(TextModel):
         """
         self.check_can_generate()
         given, *_ = self.encode_inputs(text, None, is_chat=is_chat)
-        self.check_memory(given["input_ids"].shape[-1], 1)
+        self.check_memory(self.count_tokens(given), 1)
         _, result = self._run_recorded(given, edits, cuts, self.last_logits_arguments, keeps=False)
         return _last_token_log_probabilities(result)
 
@@ -419,7 +437,7 @@ class OpenedModel(TextModel):
         """
         self.check_can_generate()
         given, *_ = self.encode_inputs(text, None)
-        self.check_memory(given["input_ids"].shape[-1], len(heads))
+        self.check_memory(self.count_tokens(given), len(heads))
         on = torch.ones(len(heads), device=self.model.device, dtype=self.model.dtype)
         each: dict[LayerAndHead, ContextEdit] = dict(edits or {})
         for at, head in enumerate(heads):
@@ -467,7 +485,7 @@ class OpenedModel(TextModel):
             attention implementation, or its layers run several times.
         """
         if PIXELS_ARGUMENT not in given:
-            self.check_memory(given["input_ids"].shape[-1])
+            self.check_memory(self.count_tokens(given))
         calls, result = self._run_recorded(given, edits, cuts, {})
         self.heads.heads_from_calls(calls)
         if not self.heads.are_editable:

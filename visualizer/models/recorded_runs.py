@@ -435,6 +435,9 @@ def _unknown_arguments_of(call: AttentionCall) -> tuple[str, ...]:
     return unknown_arguments(call.arguments, call.weights.shape[1])
 
 
+UNNUMBERED_LAYERS_ERROR = "The layers of this model cannot be selected by number. Keep all layers."
+
+
 class KeptLayersAndStages(Struct, frozen=True):
     """The layers and stages that are kept when a model runs on a text.
 
@@ -449,6 +452,11 @@ class KeptLayersAndStages(Struct, frozen=True):
     layers: frozenset[int] | None = None
     stages: frozenset[str] | None = None
 
+    def keeps_module(self, path: str) -> bool:
+        """Return whether a module may belong to one of the layers, according to its path."""
+        number = _layer_number(path)
+        return self.layers is None or number is None or number in self.layers
+
     def select_calls(self, calls: Sequence[CallT]) -> list[CallT]:
         """Return the recorded calls of the layers.
 
@@ -460,19 +468,22 @@ class KeptLayersAndStages(Struct, frozen=True):
         if self.layers is None:
             return [*calls]
         numbered = number_calls_by_layer(calls)
-        known = sorted({number for number, _ in numbered})
-        if missing := sorted(self.layers.difference(known)):
-            layers = _format_layer_numbers(known)
-            sentence = f"Layer {missing[0]} has no attention. Layers with attention: {layers}."
-            raise InputError("layers", sentence)
+        self.check_layers_exist({number for number, _ in numbered})
         selected = [(number, call) for number, call in numbered if number in self.layers]
         calls_found = [call for _, call in selected]
-        if [number for number, _ in number_calls_by_layer(calls_found)] != [
+        is_same = [number for number, _ in number_calls_by_layer(calls_found)] == [
             at for at, _ in selected
-        ]:
-            sentence = "The layers of this model cannot be selected by number. Keep all layers."
-            raise InputError("layers", sentence)
+        ]
+        if not (is_same and all(self.keeps_module(call.module) for call in calls_found)):
+            raise InputError("layers", UNNUMBERED_LAYERS_ERROR)
         return calls_found
+
+    def check_layers_exist(self, known: Collection[int]) -> None:
+        """Raise an `InputError` with field ``layers`` if a layer does not compute attention."""
+        if missing := sorted((self.layers or frozenset()).difference(known)):
+            layers = _format_layer_numbers(sorted(known))
+            sentence = f"Layer {missing[0]} has no attention. Layers with attention: {layers}."
+            raise InputError("layers", sentence)
 
     def select_runs(self, runs: tuple[LayerGroupRun, ...]) -> tuple[LayerGroupRun, ...]:
         """Return runs with only the selected stages.

@@ -15,7 +15,13 @@ from visualizer.attention.captured_attention import numbered_labels
 from visualizer.errors import InputError
 from visualizer.models.attention_recorder import record_calls, select_text
 from visualizer.models.layer_run_lookup import is_decoder_part
-from visualizer.models.recorded_runs import create_layer_run, group_calls, is_cross_attention_path
+from visualizer.models.recorded_runs import (
+    KEEP_ALL_PARTS,
+    create_layer_run,
+    group_calls,
+    is_cross_attention_path,
+    number_calls_by_layer,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from visualizer.models.attention_recorder import AttentionCall
-    from visualizer.models.recorded_runs import LayerGroup, LayerGroupRun
+    from visualizer.models.recorded_runs import KeptLayersAndStages, LayerGroup, LayerGroupRun
 
 ModuleCallIndex = tuple[str, int]
 """Path of an attention module, and the number of its earlier calls in the same pass."""
@@ -234,15 +240,17 @@ class RecordedText(Struct, frozen=True, eq=False):
 
 
 @contextmanager
-def record_texts(model: nn.Module) -> Iterator[TextRecorder]:
+def record_texts(
+    model: nn.Module, kept: KeptLayersAndStages = KEEP_ALL_PARTS
+) -> Iterator[TextRecorder]:
     """Record the last text or batch that a transformers model processes within the context.
 
     Compiled models run eagerly in the context, because code compiled earlier has no hooks.
     """
-    recorded = TextRecorder(model)
+    recorded = TextRecorder(model, kept)
     is_any_compiled = "torch._dynamo" in sys.modules
     stance = torch.compiler.set_stance("force_eager") if is_any_compiled else nullcontext()
-    with stance, record_calls(model, recorded):
+    with stance, record_calls(model, recorded, keeps_module=kept.keeps_module):
         yield recorded
 
 
@@ -253,7 +261,10 @@ class TextRecorder:
     modules that did not run before belong to the same text. Any other pass starts a new text.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, kept: KeptLayersAndStages) -> None:
+        self._kept = kept
+        self._layers: set[int] = set()
+        """Numbers of all layers that have computed attention."""
         self._is_pair = bool(getattr(model.config, "is_encoder_decoder", False))
         settings = getattr(model, "generation_config", None) or model.config
         self._padding_token = getattr(settings, "pad_token_id", None)
@@ -315,6 +326,12 @@ class TextRecorder:
         self._finish_pass()
         return max((len(each.rows[-1].call.weights) for each in self._chains.values()), default=0)
 
+    def check_layers_exist(self) -> None:
+        """Raise an `InputError` with field ``layers`` if a layer to keep did not run."""
+        self._finish_pass()
+        if self._layers:
+            self._kept.check_layers_exist(self._layers)
+
     def recorded_text(self, at: int) -> RecordedText:
         """Return the recorded calls of one text of the batch."""
         size = self.text_count
@@ -355,6 +372,11 @@ class TextRecorder:
         made, self._pass = self._pass, None
         if made is None or not made.calls:
             return
+        numbers = {number for number, _ in number_calls_by_layer(made.calls)}
+        self._layers |= numbers
+        if self._kept.layers is not None:  # a pass may run only some of the layers
+            here = replace(self._kept, layers=self._kept.layers & numbers)
+            made.calls = here.select_calls(made.calls)
         chains = dict(_build_chains(made))
         order: Tensor | bool = True
         if self._chains.keys() & chains.keys():

@@ -370,26 +370,28 @@ class SurroundingStageRecorder:
         if self._forward.stages_notice:
             yield SurroundingRecording(notice=self._forward.stages_notice)
             return
-        needed = self._estimate_stage_bytes(tokens)
+        needed = self._estimate_stage_bytes(tokens, kept)
         room = attention_device.free_device_bytes(Device.CPU) / FREE_MEMORY_DIVISOR
         is_large = needed > MAX_HELD_LAYER_BYTES
         layers = self._layers_to_recompute(given, kept) if repeats and is_large else None
         if layers is not None:
-            with record_layer_inputs(self._model.model, layers) as (module_calls, inputs):
+            recording_inputs = record_layer_inputs(self._model.model, layers, kept.keeps_module)
+            with recording_inputs as (module_calls, inputs):
                 yield SurroundingRecording(module_calls, inputs, is_repeated=True)
         elif needed <= min(MAX_LAYER_BYTES, room):
-            with record_module_calls(self._model.model) as module_calls:
+            recording = record_module_calls(self._model.model, keeps_module=kept.keeps_module)
+            with recording as module_calls:
                 yield SurroundingRecording(module_calls)
         else:
             yield SurroundingRecording(
                 notice=STAGES_OMITTED_NOTICE.format(size=format_size(needed))
             )
 
-    def _estimate_stage_bytes(self, tokens: int) -> int:
-        """Estimate the size, in bytes, of the stages around the attention of all layers."""
+    def _estimate_stage_bytes(self, tokens: int, kept: KeptLayersAndStages) -> int:
+        """Estimate the size, in bytes, of the stages around the attention of the kept layers."""
         width = self._model.config_size("hidden_size") or 1
         wide = self._model.config_size("intermediate_size") or 4 * width
-        layers = self._model.config_size("num_hidden_layers") or 1
+        layers = len(kept.layers or ()) or self._model.config_size("num_hidden_layers") or 1
         experts = self._model.config_size("num_experts_per_tok")  # output of each active expert
         return 4 * layers * tokens * ((12 + experts) * width + 3 * wide)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from visualizer.attention import device as attention_device
+from visualizer.attention.captured_attention import numbered_labels
 from visualizer.attention.model_forward_pass import SecondTextUse
 from visualizer.attention.run import USABLE_MEMORY_SHARE, format_gib
 from visualizer.attention.spec import Device
@@ -15,6 +16,7 @@ from visualizer.attention.token_labels import label_split_characters
 from visualizer.errors import InputError
 from visualizer.models.model_folder import positive_int_or_zero
 from visualizer.models.model_tokenizer import MAX_MODEL_TOKENS, SPECIAL_TOKEN_NAMES
+from visualizer.models.token_inputs import TokenIds, TokenVectors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,13 +24,19 @@ if TYPE_CHECKING:
     from visualizer.attention.model_forward_pass import SpecialTokens
     from visualizer.models.model_loading import LoadedModel
     from visualizer.models.model_tokenizer import ModelTokenizer
+    from visualizer.models.token_inputs import ModelInput
 
     Inputs = tuple[dict[str, Any], tuple[str, ...], tuple[str, ...]]
 
 EMPTY_TEXT_ERROR = "The text is empty. Enter a word or a sentence."
 PIXELS_ARGUMENT = "pixel_values"
 """Name of the argument that passes an image to a transformers model."""
-IMAGE_COMMANDS = "“attention-visualizer model FOLDER --image FILE” or attend(image=…) in Python"
+IDS_ARGUMENT, VECTORS_ARGUMENT = "input_ids", "inputs_embeds"
+"""Names of the arguments that pass token ids, or vectors in place of token embeddings."""
+IMAGES_ONLY_ERROR = (
+    "{name} takes images instead of text. Use “attention-visualizer model FOLDER --image FILE” or "
+    "attend(image=…) in Python."
+)
 DUPLICATE_START_NOTICE = (
     "The text starts with {token} twice. If the tokenizer adds this token (for example to a chat "
     "template that is already rendered), remove it from the text."
@@ -78,6 +86,12 @@ class TextModel:
         part = getattr(self.model, "vision_model", None)
         return part if getattr(part, "main_input_name", "") == PIXELS_ARGUMENT else None
 
+    @staticmethod
+    def count_tokens(given: Mapping[str, Any]) -> int:
+        """Return the number of tokens of a text, given the model's inputs for it."""
+        first = given.get(IDS_ARGUMENT)
+        return int((given[VECTORS_ARGUMENT] if first is None else first).shape[1])
+
     def check_memory(self, tokens: int, layers: int | None = None) -> None:
         """Reject a text if the attention weights would not fit in the free memory.
 
@@ -110,9 +124,13 @@ class TextModel:
         return {name: 1} if name in signature(self.model.forward).parameters else {}
 
     def encode_inputs(
-        self, text: str, second: str | None = None, *, is_chat: bool = False
+        self, text: ModelInput, second: str | None = None, *, is_chat: bool = False
     ) -> Inputs:
         """Return the model's inputs, the query tokens, and the key tokens if they differ."""
+        if isinstance(text, TokenIds):
+            return self._encode_token_ids(text)
+        if isinstance(text, TokenVectors):
+            return self._encode_vectors(text)
         tokenizer = self.required_tokenizer
         if not text.strip():
             raise InputError("text", EMPTY_TEXT_ERROR)
@@ -131,13 +149,77 @@ class TextModel:
         words = label_split_characters(coded.tokens)
         if not self.is_encoder_decoder:
             return given, words, ()
-        start = self._decoder_ids(second)
-        given["decoder_input_ids"] = torch.tensor([start], device=device)
-        return given, label_split_characters(self.token_texts(start)), words
+        return self._add_decoder_ids(given, words, self._decoder_ids(second))
+
+    def _encode_token_ids(self, given: TokenIds) -> Inputs:
+        """Return the model's inputs for token ids, with a mask that includes all tokens.
+
+        Raises
+        ------
+        InputError
+            With field ``text`` if an id is not in the vocabulary or there are too many tokens; with
+            ``model`` if the model takes images; with ``second`` as for a text.
+        """
+        if self.model.main_input_name == PIXELS_ARGUMENT:
+            raise InputError("model", IMAGES_ONLY_ERROR.format(name=self.folder.name))
+        if given.decoder_ids and not self.is_encoder_decoder:
+            sentence = f"{self.folder.name} has no decoder for which decoder_input_ids could be."
+            raise InputError("text", sentence)
+        for ids in (given.ids, given.decoder_ids):
+            self._check_ids_in_vocabulary(ids)
+            self.check_token_count(len(ids))
+        accepted, device = signature(self.model.forward).parameters, self.model.device
+        inputs = {IDS_ARGUMENT: torch.tensor([given.ids], device=device)}
+        if "attention_mask" in accepted:
+            inputs["attention_mask"] = torch.ones_like(inputs[IDS_ARGUMENT])
+        if given.token_types and "token_type_ids" in accepted:
+            inputs["token_type_ids"] = torch.tensor([given.token_types], device=device)
+        words = self._label_ids(given.ids)
+        if not self.is_encoder_decoder:
+            return inputs, words, ()
+        return self._add_decoder_ids(inputs, words, [*given.decoder_ids] or self._decoder_ids(None))
+
+    def _check_ids_in_vocabulary(self, ids: Sequence[int]) -> None:
+        size = self.model.get_input_embeddings().weight.shape[0]
+        wrong = next((number for number in ids if not 0 <= number < size), None)
+        if wrong is not None:
+            sentence = f"Token id {wrong} does not exist: the ids of {self.folder.name} are 0 to"
+            raise InputError("text", f"{sentence} {size - 1:,}.")
+
+    def _encode_vectors(self, given: TokenVectors) -> Inputs:
+        """Return the model's inputs for vectors that replace the token embeddings.
+
+        Raises
+        ------
+        InputError
+            With field ``text`` if the model does not accept vectors, they have another size, or
+            there are too many.
+        """
+        vectors = torch.from_numpy(given.vectors)[None].to(self.model.device, self.model.dtype)
+        name, accepted = self.folder.name, signature(self.model.forward).parameters
+        if self.is_encoder_decoder or VECTORS_ARGUMENT not in accepted:
+            raise InputError("text", f"{name} does not accept embeddings. Pass token ids.")
+        width = self.model.get_input_embeddings().weight.shape[1]
+        if vectors.shape[-1] != width:
+            sentence = f"{name} needs embeddings of {width:,} numbers per token."
+            raise InputError("text", f"{sentence} These have {vectors.shape[-1]:,}.")
+        self.check_token_count(vectors.shape[1])
+        return {VECTORS_ARGUMENT: vectors}, numbered_labels(vectors.shape[1]), ()
+
+    def _add_decoder_ids(
+        self, given: dict[str, Any], words: tuple[str, ...], ids: Sequence[int]
+    ) -> Inputs:
+        given["decoder_input_ids"] = torch.tensor([ids], device=self.model.device)
+        return given, self._label_ids(ids), words
+
+    def _label_ids(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Return the texts of tokens, or their ids if there is no tokenizer."""
+        texts = self.token_texts(ids) if self.tokenizer else tuple(map(str, ids))
+        return label_split_characters(texts)
 
     def double_bos_notice(self, given: Mapping[str, Any]) -> str:
         """Return a notice if a text starts with two BOS tokens; otherwise an empty string."""
-        ids = given.get("input_ids")
+        ids = given.get(IDS_ARGUMENT)
         if ids is None or self.tokenizer is None or not self.tokenizer.bos_token:
             return ""
         names = [self.tokenizer.special_names.get(number) for number in ids[0, :2].tolist()]
@@ -151,7 +233,7 @@ class TextModel:
         if self.tokenizer is None:
             sentence = f"{self.folder.name} has no tokenizer, so it cannot process text."
             if self.image_model is not None:
-                sentence = f"{self.folder.name} takes images instead of text. Use {IMAGE_COMMANDS}."
+                sentence = IMAGES_ONLY_ERROR.format(name=self.folder.name)
             raise InputError("model", sentence)
         return self.tokenizer
 
