@@ -28,7 +28,7 @@ from visualizer.attention.modules import MultiHeadAttention
 from visualizer.attention.spec import Device, Dtype, MaskKind
 from visualizer.documents.document_file import document_bytes, write_document
 from visualizer.errors import InputError
-from visualizer.export import offscreen_qt_application, writers
+from visualizer.export import writers
 from visualizer.export.figure_settings import (
     FIGURE_PRESETS,
     AnimationSettings,
@@ -505,15 +505,6 @@ assert not {"torch", "PySide6", "numpy"} & set(sys.modules)
 assert visualizer.attend.__module__ == "visualizer.api.attention_api"
 figure = visualizer.attend("a b c").figure()
 
-def refused():
-    try:
-        figure.array()
-    except visualizer.InputError as error:
-        print(error)
-
-thread = threading.Thread(target=refused)
-thread.start()
-thread.join()
 first = figure.array()
 for _ in range(5):
     assert (figure.array() == first).all()
@@ -527,7 +518,10 @@ for suffix in (".gif", ".svg", ".html"):
 from PySide6.QtCore import QCoreApplication
 assert QCoreApplication.instance() is None
 plain = QCoreApplication([])
-refused()
+try:
+    figure.array()
+except visualizer.InputError as error:
+    print(error)
 plain.shutdown()
 del plain
 
@@ -543,22 +537,47 @@ print("there")
 """
 
 
-@pytest.mark.slow
-def test_an_application_is_made_where_there_is_none_and_goes_again(tmp_path: Path) -> None:
+def in_fresh_interpreter(script: str, folder: Path) -> list[str]:
+    """Return the lines that a script prints, which must not print any errors."""
     kept = ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT", "TEMP", "TMP")
     ended = subprocess.run(
-        [sys.executable, "-c", FRESH],
+        [sys.executable, "-c", script],
         cwd=ROOT,
         env={name: os.environ[name] for name in kept if name in os.environ}
-        | {"FOLDER": str(tmp_path)},
+        | {"FOLDER": str(folder)},
         capture_output=True,
         encoding="utf-8",
         timeout=120,
         check=False,
     )
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert ended.stdout.splitlines() == [
-        offscreen_qt_application.WRONG_THREAD_ERROR,
+    return ended.stdout.splitlines()
+
+
+IN_THREADS = """
+import threading
+import visualizer
+figure = visualizer.attend("a b c").figure(width="320px")
+drawn = []
+for _ in range(3):
+    threads = [threading.Thread(target=lambda: drawn.append(figure.array())) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    drawn.append(figure.array())
+    for thread in threads:
+        thread.join()
+assert len(drawn) == 9 and all((each == drawn[0]).all() for each in drawn)
+"""
+
+
+@pytest.mark.slow
+def test_any_thread_can_draw_without_an_application(tmp_path: Path) -> None:
+    assert in_fresh_interpreter(IN_THREADS, tmp_path) == []
+
+
+@pytest.mark.slow
+def test_an_application_is_made_where_there_is_none_and_goes_again(tmp_path: Path) -> None:
+    assert in_fresh_interpreter(FRESH, tmp_path) == [
         "Cannot draw with a QCoreApplication. Create a QGuiApplication instead.",
         "there",
     ]

@@ -71,10 +71,13 @@ def test_a_cell_shows_the_page_and_an_image_for_viewers_without_scripts(
     assert found.keys() == MIME_TYPES
     assert found["text/plain"] == repr(seen)
     assert base64.b64decode(found["image/png"]) == seen.overview().png
-    framed = re.fullmatch(r'<iframe sandbox="allow-scripts".* srcdoc="([^"]*)"></iframe>',
+    framed = re.fullmatch(r'<iframe sandbox="allow-scripts".* srcdoc="([^"]*)">(.*)</iframe>',
                           found["text/html"], re.DOTALL)  # fmt: skip
     assert framed
     assert html.unescape(framed[1]) == seen.interactive().html
+    # JupyterLab shows this instead of the frame until the notebook is trusted.
+    assert re.fullmatch("<p>.*Trust Notebook.*</p><img .*>", framed[2])
+    assert found["image/png"] in framed[2]
 
 
 def test_selected_layers_are_shown(folder: Path) -> None:

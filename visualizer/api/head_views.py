@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from contextlib import suppress
+from dataclasses import replace
 from importlib import import_module
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -157,9 +158,11 @@ class HeadViews:
             if sum(math.prod(trace.shape(Role.WEIGHTS)) for trace in traces) > MAX_DISPLAYED_CELLS:
                 found["text/plain"] += "\nThe text is long. To display it, call interactive()."
                 return found
-            found["text/html"] = self.interactive()._repr_html_()
-            # Threads other than the main thread may be unable to draw.
-            found["image/png"] = base64.b64encode(self.overview().png).decode("ascii")
+            view = self.interactive()
+            with suppress(InputError):  # for example if the layers differ in their number of heads
+                view = replace(view, image=self.overview().png)
+                found["image/png"] = base64.b64encode(view.image).decode("ascii")
+            found["text/html"] = view._repr_html_()
         return found
 
     def _runs_with_weights(self) -> tuple[LayerGroupRun, ...]:

@@ -39,9 +39,8 @@ MAX_SVG_BYTES = 2_000_000
 class Figure:
     """A figure of heatmaps, with its settings.
 
-    The figure is drawn when it is displayed, saved or converted to pixels. If a Qt application is
-    running, any thread can draw the figure. Otherwise, only the main thread can draw it, with a
-    temporary application that needs no screen.
+    The figure is drawn when it is displayed, saved or converted to pixels. It can be drawn in any
+    thread and without a screen.
     """
 
     shot: ExportSnapshot
@@ -195,6 +194,8 @@ class InteractiveView:
     html: str
     token_count: int
     about: str = ""
+    image: bytes = b""
+    """A PNG image, for notebooks that are not trusted."""
 
     def __repr__(self) -> str:
         return truncate(f"<InteractiveView: page of {len(self.html):,} bytes · {self.about}>")
@@ -212,7 +213,7 @@ class InteractiveView:
     def _repr_html_(self) -> str:
         from visualizer.export.figures.notebook_page import frame_notebook_page
 
-        return frame_notebook_page(self.html, self.token_count)
+        return frame_notebook_page(self.html, self.token_count, self.image)
 
 
 def _write_file(path: str | Path, suffixes: tuple[str, ...], kind: str, data: bytes) -> None:

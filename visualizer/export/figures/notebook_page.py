@@ -6,6 +6,7 @@ This module chooses and packs the weights; the script and the style sheet that d
 
 from __future__ import annotations
 
+import base64
 import html
 import math
 from typing import TYPE_CHECKING, cast
@@ -60,6 +61,7 @@ NAN_CODE, MAX_CODE = 65535, 65534
 SMALL_TEXT_TOKENS, MEDIUM_TEXT_TOKENS = 12, 128
 HEIGHTS_PX = 480, 720, 840
 """Heights of the view for small, medium and other texts."""
+UNTRUSTED_HINT = "To use the interactive view, trust this notebook: File &gt; Trust Notebook."
 
 
 class LayerWeights(Struct, frozen=True, eq=False):
@@ -217,23 +219,29 @@ def create_notebook_page(
     return "".join([before, *data, after])
 
 
-def frame_notebook_page(page: str, tokens: int) -> str:
+def frame_notebook_page(page: str, tokens: int, image: bytes = b"") -> str:
     """Return a page in a frame that isolates it from the notebook, in ASCII.
 
     Other characters would change in a notebook with another encoding, and the page would then not
-    run its script, because the hash would differ.
+    run its script, because the hash would differ. Until a notebook is trusted, JupyterLab removes
+    frames and displays their content, which browsers otherwise ignore: a hint and the image.
 
     Parameters
     ----------
     tokens : int
         Number of tokens, which determines the height.
+    image : bytes, optional
+        A PNG image of the weights.
     """
     limits = SMALL_TEXT_TOKENS, MEDIUM_TEXT_TOKENS, math.inf
     height = next(px for px, most in zip(HEIGHTS_PX, limits, strict=True) if tokens <= most)
     content = html.escape(page).encode("ascii", "xmlcharrefreplace").decode("ascii")
+    encoded = base64.b64encode(image).decode("ascii")
+    picture = f'<img alt="All heads" src="data:image/png;base64,{encoded}">' if image else ""
     return (
         f'<iframe sandbox="allow-scripts" width="100%" height="{height}" title="Attention weights" '
-        f'style="border: 0; display: block" srcdoc="{content}"></iframe>'
+        f'style="border: 0; display: block" srcdoc="{content}"><p>{UNTRUSTED_HINT}</p>{picture}'
+        "</iframe>"
     )
 
 
