@@ -328,7 +328,7 @@ def test_every_key_that_is_named_is_one_of_the_program() -> None:
 
 OPTIONS_OF_OTHER_PROGRAMS = {
     *("--pip-args", "--extra-index-url", "--index", "--no-deps"),  # pipx, pip and uv
-    *("--check", "--hypothesis-profile", "--strict", "--config-file"),  # ruff, pytest and mkdocs
+    *("--check", "--hypothesis-profile"),  # ruff and pytest
 }
 
 

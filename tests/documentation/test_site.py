@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import subprocess
-import sys
 from html.parser import HTMLParser
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -13,16 +12,23 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from installers.website import build_site
 from tests.architecture.project_graph import ROOT
-from visualizer.widgets.documentation_pages import find_links
+from visualizer.widgets.documentation_pages import find_links, read_lesson_pages
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-CONFIGURATION = ROOT / "docs" / "site" / "mkdocs.yml"
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 BESIDE = ROOT / "CONTRIBUTING.md"
+LESSONS = read_lesson_pages(ROOT / "resources" / "lessons")
+NAMES = {
+    *(path.relative_to(DOCS).with_suffix("").as_posix() for path in PAGES),
+    BESIDE.stem,
+    *(lesson.name.removesuffix(".md") for lesson in LESSONS),
+}
+"""Paths of the pages of the site, without suffix."""
 LOADED = {"link", "script", "img", "source", "iframe"}
 """Tags whose URL a browser loads without a click."""
 
@@ -45,39 +51,31 @@ class Page(HTMLParser):
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the site with warnings as errors, and return its folder."""
-    if find_spec("mkdocs") is None and "CI" not in os.environ:
+    if find_spec("zensical") is None and "CI" not in os.environ:
         pytest.skip("the extra [docs] is not installed here")
     folder = tmp_path_factory.mktemp("site")
-    command = ("-m", "mkdocs", "build", "--strict", "--config-file", CONFIGURATION)
-    done = subprocess.run(
-        [sys.executable, *command, "--site-dir", folder],
-        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "WARNING" not in done.stderr
+    build_site(folder)
     return folder
 
 
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[str, Page]:
-    """Return the pages of the site by file name."""
-    return {path.name: Page(path.read_text(encoding="utf-8")) for path in site.glob("*.html")}
-
-
-def test_every_page_is_in_the_contents_of_the_site() -> None:
-    contents = CONFIGURATION.read_text(encoding="utf-8").partition("\nnav:\n")[2]
-    named = re.findall(r"[\w/-]+\.md", contents)
-    assert sorted(named) == sorted(
-        [*(path.relative_to(DOCS).as_posix() for path in PAGES), BESIDE.name]
-    )
+    """Return the pages of the site by their path."""
+    return {
+        path.relative_to(site).as_posix(): Page(path.read_text(encoding="utf-8"))
+        for path in site.rglob("*.html")
+    }
 
 
 @pytest.mark.slow
 def test_every_page_is_built(pages: dict[str, Page]) -> None:
-    assert set(pages) == {f"{path.stem}.html" for path in (*PAGES, BESIDE)} | {"404.html"}
+    assert set(pages) == {f"{name}.html" for name in NAMES} | {"404.html"}
+
+
+@pytest.mark.slow
+def test_every_page_is_in_the_contents(pages: dict[str, Page]) -> None:
+    targets = {target for tag, target in pages["index.html"].targets if tag == "a"}
+    assert {f"./{name}.html" for name in NAMES} - targets == {"./index.html"}
 
 
 @pytest.mark.slow
@@ -91,11 +89,12 @@ def test_every_reference_within_the_site_leads_somewhere(
             if address.scheme or address.netloc:
                 continue
             path = unquote(address.path).lstrip("/" if name == "404.html" else "")
-            found = site / (path or name)
+            found = ((site / name).parent / path if path else site / name).resolve()
             found = found / "index.html" if found.is_dir() else found
             assert found.is_file(), (name, target)
             if found.suffix == ".html":
-                assert unquote(address.fragment) in pages[found.name].places, (name, target)
+                there = pages[found.relative_to(site).as_posix()]
+                assert unquote(address.fragment) in there.places, (name, target)
             count += 1
     assert count > 500
 
@@ -103,6 +102,7 @@ def test_every_reference_within_the_site_leads_somewhere(
 @pytest.mark.slow
 def test_only_links_of_the_text_lead_outside(pages: dict[str, Page]) -> None:
     texts = [path.read_text(encoding="utf-8") for path in (*PAGES, BESIDE)]
+    texts += [lesson.markdown for lesson in LESSONS]
     written = {target for text in texts for _, target in find_links(text)}
     for name, page in pages.items():
         outside = {each for each in page.targets if urlsplit(each[1]).netloc}
@@ -122,6 +122,6 @@ def test_styles_load_nothing_from_another_host(site: Path) -> None:
 
 @pytest.mark.slow
 def test_the_search_has_every_page(site: Path) -> None:
-    index = (site / "search" / "search_index.json").read_text(encoding="utf-8")
-    for path in (*PAGES, BESIDE):
-        assert f'"{path.stem}.html"' in index
+    index = json.loads((site / "search.json").read_text(encoding="utf-8"))
+    found = {entry["location"].partition("#")[0] for entry in index["items"]}
+    assert found == {f"{name}.html" for name in NAMES}
