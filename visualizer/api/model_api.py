@@ -18,6 +18,7 @@ from visualizer.api.argument_validation import (
     validate_sequence,
     validate_string,
 )
+from visualizer.api.generated_text import GeneratedText, generated_text
 from visualizer.api.model_attention import ModelAttention
 from visualizer.api.model_inputs import parse_kept_parts, parse_model_input, parse_single_input
 from visualizer.attention.spec import Device, Dtype
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from visualizer.attention.model_forward_pass import LogitParts
-    from visualizer.models.kv_cache_generation import GeneratedText
     from visualizer.models.model_source import LayerAndHead
     from visualizer.models.opened_model import OpenedModel
     from visualizer.models.recorded_runs import KeptLayersAndStages
@@ -432,7 +432,7 @@ class Model:
         """
         from visualizer.models.kv_cache_generation import generate
 
-        return generate(
+        result = generate(
             self.opened,
             validate_string("text", text),
             validate_integer("tokens", tokens),
@@ -440,6 +440,7 @@ class Model:
             validate_seed(seed),
             is_chat=validate_bool("chat", chat),
         )
+        return generated_text(result, self.opened.folder.name)
 
     def ablations(self, text: str) -> np.ndarray:
         """Return the effect of ablating each head on the most likely next token, [layer, head].

@@ -260,11 +260,18 @@ class ModelAttention(HeadViews):
         stages: Iterable[str] | None = None,
         heads: int | Iterable[int] | None = None,
         *,
-        layer: int,
+        layer: int | None = None,
         **look: Unpack[FigureArguments],
     ) -> Figure:
-        """Create a figure of one layer's heatmaps; see `Attention.figure`."""
-        found, at = self._find_run_of_layer(layer)
+        """Create a figure of one layer's heatmaps; see `Attention.figure`.
+
+        Parameters
+        ----------
+        layer : int, optional
+            Index of the layer in the model; the first layer by default.
+        """
+        shown = self._first_layer if layer is None else layer
+        found, at = self._find_run_of_layer(shown)
         return _attention_of_layer_group(found).figure(stages, heads, layer=at, **look)
 
     def save(self, *paths: str | Path, layer: int | None = None) -> None:
@@ -278,8 +285,11 @@ class ModelAttention(HeadViews):
         layer : int, optional
             Index of the layer in the model; the first layer by default.
         """
-        shown = min(layer_numbers(self._runs_of_single_part())) if layer is None else layer
-        self.figure(layer=shown).save(*paths)
+        self.figure(layer=layer).save(*paths)
+
+    @property
+    def _first_layer(self) -> int:
+        return min(layer_numbers(self._runs_of_single_part()))
 
     @property
     def _has_layer_axis(self) -> bool:

@@ -36,7 +36,7 @@ MAX_REPR_CHARACTERS = 160
 CACHE_MISSING = "does not support a key/value cache, so it cannot generate text here."
 
 
-class GeneratedText(Struct, frozen=True, eq=False):
+class GenerationResult(Struct, frozen=True, eq=False):
     """A text and its continuation by a model.
 
     Parameters
@@ -82,7 +82,7 @@ def generate(
     report_text: Callable[[str], object] | None = None,
     *,
     is_chat: bool = False,
-) -> GeneratedText:
+) -> GenerationResult:
     """Continue a text by the given number of tokens, or until the model ends it.
 
     Parameters
@@ -131,7 +131,7 @@ def generate(
             break
     assert read
     layers = sorted(rows[0])
-    return GeneratedText(
+    return GenerationResult(
         (*reader.words, *model.token_texts(numbers)),
         start,
         tuple(chances),
