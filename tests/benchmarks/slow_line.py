@@ -26,6 +26,7 @@ from tests.benchmarks.table import Line, show, times
 from tests.support.served_models import TOKEN, served
 from tests.support.slow_network_namespace import FAR, slow_namespace
 from tests.support.tiny_models import WORDS, save_tiny_model
+from visualizer.cli.serve import UNENCRYPTED_OPTION
 from visualizer.features.model_connection.dialog import ModelConnectionDialog
 from visualizer.session.document import Document
 
@@ -107,7 +108,9 @@ def _window(folder: str, tokens: int, repeats: int, seed: int) -> dict[str, Any]
     threads = os.cpu_count() or 1  # the default number of threads
     with (
         slow_namespace(ROUND_TRIP_S, LOSS, seed) as line,
-        served(Path(folder), "--host", FAR, threads=threads, within=line.trim_to) as server,
+        served(
+            Path(folder), "--host", FAR, UNENCRYPTED_OPTION, threads=threads, within=line.trim_to
+        ) as server,
     ):
         _give_way(server.process.pid)
         reader = Reader.with_numbers(Document())

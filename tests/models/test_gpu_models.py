@@ -133,7 +133,7 @@ def test_edited_and_served_runs_have_the_same_values_on_both_devices(
     source, held = open_model_folder(folder, Device.CPU)
     with served(folder) if is_served else nullcontext() as server:
         if server:
-            remote = connect_to_model_server("127.0.0.1", server.port, TOKEN)
+            remote = connect_to_model_server(server.address, TOKEN)
             where, other = Device.CPU, remote.source
         else:
             where, (other, on_gpu) = Device.CUDA, open_model_folder(folder, Device.CUDA)
@@ -159,7 +159,7 @@ def assert_spread_alike(folder: Path, device: str, *options: str) -> None:
     """Serve a model with several processes on a device, and compare it with the CPU."""
     source, held = open_model_folder(folder, Device.CPU)
     with served(folder, *options) as server:
-        remote = connect_to_model_server("127.0.0.1", server.port, TOKEN)
+        remote = connect_to_model_server(server.address, TOKEN)
         there = read_text(remote.source, TEXT, Device.CPU)
         assert there.device.startswith(device)
         here = read_text(source, TEXT, Device.CPU)

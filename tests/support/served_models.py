@@ -24,8 +24,13 @@ ENDED_S, LONGEST_S = 60, 480
 class ServedFolder(Struct, eq=False):
     """A running server and its process."""
 
-    port: int
+    address: str
     process: subprocess.Popen[str]
+
+    @property
+    def port(self) -> int:
+        """The port of a server that listens on one."""
+        return int(self.address.rpartition(":")[2])
 
     def rank_pids(self) -> list[int]:
         """Return the process ids of the ranks."""
@@ -48,7 +53,9 @@ def served(
     within : sequence of str
         Beginning of the command, if it is to run in a namespace.
     """
-    command = [sys.executable, "-m", "visualizer", "serve", str(folder), "--port", "0", "--quiet"]
+    command = [sys.executable, "-m", "visualizer", "serve", str(folder), "--quiet"]
+    if "--socket" not in options:
+        command += ["--port", "0"]
     own = {"ATTENTION_VISUALIZER_TOKEN": TOKEN, "OMP_NUM_THREADS": str(threads)}
     process = subprocess.Popen(
         [*within, *command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -59,11 +66,11 @@ def served(
     watchdog.start()
     try:
         line = process.stdout.readline()
-        found = re.search(r"is served at [\d.]+:(\d+)$", line.strip())
+        found = re.search(r"is served at (\S+)$", line.strip())
         if not found:
             process.kill()
             raise AssertionError(f"{line!r} {process.communicate()[1]}")
-        yield ServedFolder(int(found[1]), process)
+        yield ServedFolder(found[1], process)
     finally:
         watchdog.cancel()
         if process.poll() is None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from contextlib import closing, suppress
+import socket
+from contextlib import asynccontextmanager, suppress
+from ipaddress import ip_address
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visualizer.attention.settings import SettingGroup
@@ -19,12 +22,19 @@ from visualizer.models.model_protocol.authentication import (
     access_token_weakness,
     generate_access_token,
 )
+from visualizer.models.model_protocol.server_address import (
+    HAS_UNIX_SOCKETS,
+    MAX_SOCKET_PATH_BYTES,
+    join_address,
+)
 from visualizer.optional_packages import PACKAGE_FIELD as MISSING_PACKAGE
 from visualizer.optional_packages import require_package
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
+
+    from visualizer.models.model_server.http_server import ModelServer
 
 SERVE_COMMAND = "serve"
 TOKEN_VARIABLE = "ATTENTION_VISUALIZER_TOKEN"
@@ -37,7 +47,7 @@ TOKEN_HELP = (
 )
 EXIT_NOTICE_S = 2.0
 """Time during which clients are informed that a process has exited, in seconds."""
-EXAMPLES = """examples:
+_EPILOG = """examples:
   attention-visualizer serve models/SmolLM2-135M
   attention-visualizer serve models/Llama-3.1-70B --tensor-parallel 4
   attention-visualizer serve models/gpt-oss-20b --pipeline-parallel 2 --port 9000
@@ -46,9 +56,26 @@ Enter the printed token in the window, under File > Connect to a Model. A new to
 each time unless ATTENTION_VISUALIZER_TOKEN is set. By default, the server accepts connections only
 from this machine; to connect from another machine, use SSH:
   ssh -L 8763:127.0.0.1:8763 user@machine
+{socket}
 The exit status is 0 after Ctrl+C; 1 if the model cannot be served or a server process exited; 2 if
- an option is invalid or a package is missing.
+an option is invalid or a package is missing.
 """
+SOCKET_EXAMPLE = """On machines with other users, prefer a Unix socket, which only you can access:
+  attention-visualizer serve models/SmolLM2-135M --socket /tmp/model.sock
+  ssh -L /tmp/local.sock:/tmp/model.sock user@machine
+"""
+EXAMPLES = _EPILOG.format(socket=SOCKET_EXAMPLE if HAS_UNIX_SOCKETS else "")
+DEFAULT_HOST = "127.0.0.1"
+UNENCRYPTED_ERROR = (
+    "argument --host: other machines can connect to {host}, and connections are not encrypted: "
+    "everyone on the network can read the texts and the values. Connect through SSH instead "
+    "(see --help), or add {option} if the network is trusted."
+)
+UNENCRYPTED_NOTICE = (
+    "Connections to {host} are not encrypted. Everyone on the network can read the texts and the "
+    "values."
+)
+UNENCRYPTED_OPTION = "--allow-unencrypted"
 
 
 def create_serve_parser() -> option_parser.CommandLineParser:
@@ -83,14 +110,23 @@ def create_serve_parser() -> option_parser.CommandLineParser:
     model.add_argument("--device", **OPTION_GROUPS[SettingGroup.NUMBERS]["--device"])
     address = parser.add_argument_group("Network")
     address.add_argument(
-        "--host",
-        default="127.0.0.1",
-        help="address to listen on (default: 127.0.0.1, this machine only)",
+        "--host", help=f"address to listen on (default: {DEFAULT_HOST}, this machine only)"
     )
+    address.add_argument(
+        UNENCRYPTED_OPTION,
+        action="store_true",
+        help="confirm that other machines may connect without encryption",
+    )
+    if HAS_UNIX_SOCKETS:
+        address.add_argument(
+            "--socket",
+            type=_convert_socket_path,
+            metavar="PATH",
+            help="listen on a Unix socket that only you can access, instead of a port",
+        )
     address.add_argument(
         "--port",
         type=option_parser.integer_converter(0, 65535),
-        default=DEFAULT_PORT,
         metavar="P",
         help=f"port; 0 selects a free port (default: {DEFAULT_PORT})",
     )
@@ -105,6 +141,9 @@ def serve(arguments: Sequence[str]) -> int:
     if options.folder is None:
         print_message("the following argument is required: FOLDER, the folder of a model")
         return 2
+    if wrong := _address_error(options):
+        print_message(wrong)
+        return 2
     if weakness := access_token_weakness(token):
         print_message(f"{TOKEN_VARIABLE}: the token is too easy to guess: {weakness}. {TOKEN_HELP}")
         return 2
@@ -118,6 +157,66 @@ def serve(arguments: Sequence[str]) -> int:
     except InputError as refused:
         print_message(refused.sentence)
         return 2 if refused.field == MISSING_PACKAGE else 1
+
+
+def _convert_socket_path(name: str) -> Path:
+    path = Path(name).expanduser().absolute()
+    if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
+        limit = f"the absolute path must have at most {MAX_SOCKET_PATH_BYTES} bytes"
+        raise option_parser.invalid_value_error(name, limit)
+    return path
+
+
+def _address_error(options: argparse.Namespace) -> str:
+    """Return the error of the network options, or an empty string."""
+    if getattr(options, "socket", None):
+        others = {"--host": options.host, "--port": options.port}
+        other = next((name for name, value in others.items() if value is not None), "")
+        return f"argument --socket: not allowed with argument {other}" if other else ""
+    host = options.host or DEFAULT_HOST
+    if _is_loopback(host):
+        return ""
+    if not options.allow_unencrypted:
+        return UNENCRYPTED_ERROR.format(host=host, option=UNENCRYPTED_OPTION)
+    print_message(UNENCRYPTED_NOTICE.format(host=host))
+    return ""
+
+
+def _is_loopback(host: str) -> bool:
+    """Return whether only this machine can connect to a host, or the host is unknown."""
+    try:
+        found = socket.getaddrinfo(host, None)
+    except OSError:  # reported when the server starts to listen
+        return True
+    addresses = [ip_address(str(each[4][0]).partition("%")[0]) for each in found]
+    return all(each.is_loopback for each in addresses)
+
+
+@asynccontextmanager
+async def _listening(server: ModelServer, options: argparse.Namespace) -> AsyncIterator[str]:
+    """Listen on the socket or the port of the options, and yield the address.
+
+    Raises
+    ------
+    InputError
+        If the address cannot be used.
+    """
+    path: Path | None = getattr(options, "socket", None)
+    host = options.host or DEFAULT_HOST
+    port = DEFAULT_PORT if options.port is None else options.port
+    try:
+        listener = await (server.listen_on_socket(path) if path else server.listen(host, port))
+    except OSError as error:
+        place, option = (f"“{path}”", "--socket") if path else (f"port {port}", "--port")
+        failure = f"Cannot listen on {place}: {system_error_reason(error)}."
+        raise InputError("model", f"{failure} Choose another {option}.") from error
+    try:
+        bound = listener.sockets[0].getsockname()
+        yield bound if path else join_address(host, bound[1])
+    finally:
+        listener.close()
+        if path:
+            path.unlink(missing_ok=True)
 
 
 def _stop_signals() -> list[signal.Signals]:
@@ -147,13 +246,8 @@ async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
             asyncio.get_running_loop().add_signal_handler(sent, stopped.set)
     stopping = asyncio.create_task(stopped.wait())
     try:
-        # Check the port before a large model is loaded.
-        try:
-            listener = await server.listen(options.host, options.port)
-        except OSError as error:
-            failure = f"Cannot listen on port {options.port}: {system_error_reason(error)}."
-            raise InputError("model", f"{failure} Choose another --port.") from error
-        with closing(listener):
+        # Check the address before a large model is loaded.
+        async with _listening(server, options) as address:
             starting = asyncio.create_task(
                 processes.start(progress.create_file_callback("Bytes read"))
             )
@@ -165,8 +259,7 @@ async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
             metadata = await starting
             progress.clear_line()
             server.start_responding(metadata)
-            port = listener.sockets[0].getsockname()[1]
-            write_output(f"{metadata['name']} is served at {options.host}:{port}\nToken: {token}\n")
+            write_output(f"{metadata['name']} is served at {address}\nToken: {token}\n")
             ending = asyncio.create_task(processes.ended.wait())
             await asyncio.wait([stopping, ending], return_when=asyncio.FIRST_COMPLETED)
         if processes.ended.is_set():

@@ -36,7 +36,7 @@ SERVER_SCHEME = "attention://"
 
 
 def parse_server_address(place: str) -> str:
-    """Return the host and port from the location of a served model; empty for a folder."""
+    """Return the server address from the location of a served model; empty for a folder."""
     return place.removeprefix(SERVER_SCHEME) if place.startswith(SERVER_SCHEME) else ""
 
 
@@ -183,8 +183,8 @@ class ModelSource(Struct, frozen=True):
     Parameters
     ----------
     folder : str
-        Absolute path of the model's folder on this machine; ``attention://`` with host and port for
-        a served model.
+        Absolute path of the model's folder on this machine; ``attention://`` with the address
+        of the server for a served model.
     fingerprint : str
         Fingerprint of the model's files when the document first used them; see `ModelFolder`.
     edits : tuple of HeadEdit

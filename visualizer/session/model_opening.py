@@ -147,8 +147,10 @@ class ServerConnectionSettings(Struct, frozen=True):
 
     Parameters
     ----------
-    host, port, token
-        Address of the server, and the access token that signs the requests.
+    address : str
+        Host and port of the server, or the path of its Unix socket.
+    token : str
+        Access token that signs the requests.
     ssh : str
         Command that starts the server over SSH and provides the other values; empty if the server
         is already running.
@@ -156,8 +158,7 @@ class ServerConnectionSettings(Struct, frozen=True):
         Whether to store the token in the system keyring; None leaves the keyring unchanged.
     """
 
-    host: str
-    port: int
+    address: str
     token: str
     ssh: str = ""
     is_kept: bool | None = None
@@ -171,7 +172,7 @@ def connect_to_model(
     Raises
     ------
     InputError
-        With field ``host``, ``port``, ``token`` or ``ssh`` if the server cannot be reached.
+        With field ``server``, ``token`` or ``ssh`` if the server cannot be reached.
     CancelledError
         If `progress` raises it, or if the connection is abandoned.
     """
@@ -187,15 +188,15 @@ def _connect_to_server(
     )
     from visualizer.models.model_client.ssh_server import SshModelServer
 
-    host, port, token, started = server.host, server.port, server.token, None
+    address, token, started = server.address, server.token, None
     if server.ssh:
         started = SshModelServer(server.ssh, progress)
-        host, port, token = "127.0.0.1", started.port, started.token
+        address, token = started.address, started.token
     try:
         load_torch_library()
         from visualizer.models.model_client.remote_model import connect_to_model_server
 
-        model = connect_to_model_server(host, port, token, started, text)
+        model = connect_to_model_server(address, token, started, text)
         progress(0, 0)
     except BaseException:
         if started:
@@ -208,11 +209,11 @@ def _connect_to_server(
     return OpenedModelSource(model.source, model.fallback_text(text), model)
 
 
-def stored_server_token(host: str, port: int) -> str:
+def stored_server_token(address: str) -> str:
     """Return the token stored in the system keyring for a server, or an empty string."""
     from visualizer.models.model_client.access_token_store import load_access_token
 
-    return load_access_token(f"{host}:{port}")
+    return load_access_token(address)
 
 
 def has_token_store() -> bool:

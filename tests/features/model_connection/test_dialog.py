@@ -33,6 +33,7 @@ from visualizer.models.model_client import access_token_store
 from visualizer.models.model_client import server_client as client_connection
 from visualizer.models.model_client.remote_stages import THREAD_NAME
 from visualizer.models.model_client.ssh_server import INVALID_COMMAND_ERROR, LISTENER
+from visualizer.models.model_protocol.server_address import HAS_UNIX_SOCKETS
 from visualizer.models.model_source import SERVER_SCHEME, ModelSource
 from visualizer.progress import CancelledError, cancel_when
 from visualizer.session.cell_address import Cell
@@ -371,6 +372,28 @@ def test_a_server_is_started_over_ssh(
     hand.until(lambda: not psutil.pid_exists(server), SERVER_STARTS_MS)
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not HAS_UNIX_SOCKETS, reason="the system has no Unix sockets")
+def test_a_server_is_reached_over_a_unix_socket(hand: Hand, folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "model.sock"
+    hand.type_sentence(TEXT)
+    with served(folder, "--socket", str(path)):
+        assert stat.filemode(path.stat().st_mode) == "srw-------"
+        dialog = opened(hand)
+        write(dialog.host, str(path))
+        assert not dialog.port.isEnabled()
+        assert f"ssh -L {path}:" in dialog.tunnel.text()
+        write(dialog.token, TOKEN)
+        press_connect(dialog)
+        hand.until(lambda: hand.window.workspace.document.model is not None)
+        hand.settle()
+        assert hand.window.workspace.run is not None
+        assert hand.window.workspace.run.trace.read("weights").shape[-1] == 7
+        hand.window.workspace.undo()
+        hand.settle()
+    assert not path.exists()
+
+
 class LockedSecrets(Secrets):
     """A keyring that blocks until it is unlocked."""
 
@@ -519,7 +542,7 @@ def test_the_window_does_not_wait_for_remote_values(hand: Hand, server: ServedFo
     hand.type_sentence(TEXT)
     hand.settle()
     with slow_network(server.port) as network:
-        connect(hand, ServedFolder(network.port, server.process))
+        connect(hand, ServedFolder(f"127.0.0.1:{network.port}", server.process))
         hand.until(lambda: hand.window.workspace.document.model is not None)
         hand.settle()
         run = hand.window.workspace.run

@@ -29,7 +29,7 @@ class HeldConnection(ModelServerClient):
     """Stand-in for a server that processes a text until the test releases or cancels it."""
 
     def __init__(self, outcome: Response | Exception = ANSWER) -> None:
-        super().__init__("127.0.0.1", 1, "token")
+        super().__init__("127.0.0.1:1", "token")
         self.outcome, self.let, self.is_terminated = outcome, Event(), Event()
         self.called, self.is_long = 0, False
 

@@ -90,7 +90,7 @@ def test_a_request_with_a_truncated_response_is_sent_again() -> None:
     whole = (FACTS, len(FACTS))
     greeting = (GREETING, len(GREETING))
     with scripted(greeting, whole, short, greeting, whole) as server:
-        connection = ModelServerClient("127.0.0.1", server.server_port, "token")
+        connection = ModelServerClient(f"127.0.0.1:{server.server_port}", "token")
         for _ in range(2):
             assert connection.fetch_response("/model", {})[0] == {"name": "tiny"}
         assert server.script == []
@@ -116,7 +116,7 @@ def test_a_request_uses_the_first_connection_that_is_ready(
     monkeypatch.setattr(server_client, "HTTPConnection", Made)
     greeting = (GREETING, len(GREETING))
     with scripted(greeting, (FACTS, len(FACTS)), greeting) as server:
-        asks = ModelServerClient("127.0.0.1", server.server_port, "token")
+        asks = ModelServerClient(f"127.0.0.1:{server.server_port}", "token")
         asks.open_connections(1)
         assert ahead.wait(PATIENCE_S)
         assert asks.fetch_response("/model", {})[0] == {"name": "tiny"}
@@ -140,7 +140,7 @@ def test_a_failed_request_does_not_wait_for_a_pending_connection(
             super().__init__(*where, **more)
 
     monkeypatch.setattr(server_client, "HTTPConnection", Made)
-    asks = ModelServerClient("127.0.0.1", free_port(), "token")
+    asks = ModelServerClient(f"127.0.0.1:{free_port()}", "token")
     asks.open_connections(1)
     assert has_begun.wait(PATIENCE_S)
     with pytest.raises(InputError, match="cannot be reached"):
@@ -150,7 +150,7 @@ def test_a_failed_request_does_not_wait_for_a_pending_connection(
 
 
 def test_an_error_does_not_keep_its_connection_alive() -> None:
-    asks = ModelServerClient("127.0.0.1", free_port(), "token")
+    asks = ModelServerClient(f"127.0.0.1:{free_port()}", "token")
     kept, others = weakref.ref(asks), {*threading.enumerate()}
     gc.collect()
     gc.disable()
@@ -167,7 +167,7 @@ def test_an_error_does_not_keep_its_connection_alive() -> None:
 
 def test_a_truncated_greeting_is_not_reported_as_another_program() -> None:
     with scripted((GREETING, 5)) as server:
-        connection = ModelServerClient("127.0.0.1", server.server_port, "token")
+        connection = ModelServerClient(f"127.0.0.1:{server.server_port}", "token")
         with pytest.raises(InputError, match="cannot be reached: the response is incomplete"):
             connection.fetch_response("/model", {})
 
@@ -175,7 +175,7 @@ def test_a_truncated_greeting_is_not_reported_as_another_program() -> None:
 def test_the_connection_to_another_program_is_closed() -> None:
     said = b"<html>Welcome</html>"
     with scripted((said, len(said))) as server:
-        connection = ModelServerClient("127.0.0.1", server.server_port, "token")
+        connection = ModelServerClient(f"127.0.0.1:{server.server_port}", "token")
         with pytest.raises(InputError, match="model server") as caught:
             connection.fetch_response("/model", {})
         # While the error, which refers to the connection, is kept.
@@ -188,7 +188,7 @@ def test_a_compressed_response_is_decompressed() -> None:
     bodies = [zlib.compress(GREETING), deflate(long) or b""]
     with scripted(*[(body, len(body)) for body in bodies]) as server:
         server.coding = DEFLATE_CODING
-        connection = ModelServerClient("127.0.0.1", server.server_port, "token")
+        connection = ModelServerClient(f"127.0.0.1:{server.server_port}", "token")
         assert connection.fetch_response("/model", {})[1]["x"].tolist() == [0.0] * 1000
 
 
@@ -196,7 +196,7 @@ def test_a_response_declared_as_compressed_but_plain_is_rejected() -> None:
     greeting = zlib.compress(GREETING)
     with scripted((greeting, len(greeting)), (FACTS, len(FACTS))) as server:
         server.coding = DEFLATE_CODING
-        connection = ModelServerClient("127.0.0.1", server.server_port, "token")
+        connection = ModelServerClient(f"127.0.0.1:{server.server_port}", "token")
         with pytest.raises(InputError, match="Invalid response"):
             connection.fetch_response("/model", {})
         assert server.was_closed.wait(PATIENCE_S)
@@ -205,7 +205,7 @@ def test_a_response_declared_as_compressed_but_plain_is_rejected() -> None:
 def test_a_greeting_declared_as_compressed_but_plain_is_rejected() -> None:
     with scripted((GREETING, len(GREETING))) as server:
         server.coding = DEFLATE_CODING
-        connection = ModelServerClient("127.0.0.1", server.server_port, "token")
+        connection = ModelServerClient(f"127.0.0.1:{server.server_port}", "token")
         with pytest.raises(InputError, match="model server"):
             connection.fetch_response("/model", {})
 
@@ -217,7 +217,7 @@ def test_a_job_abandoned_by_the_server_is_requested_once_more() -> None:
     bodies = (GREETING, begun, given_up, begun, done, *(begun, given_up) * 2)
     with scripted(*((body, len(body)) for body in bodies)) as server:
         server.failures = {given_up}
-        connection = ModelServerClient("127.0.0.1", server.server_port, "token")
+        connection = ModelServerClient(f"127.0.0.1:{server.server_port}", "token")
         assert connection.run_job("/read", {})[0] == {"found": 1}
         assert server.asked == ["/read", "/result", "/read", "/result"]
         with pytest.raises(InputError, match="cancelled the job") as caught:
@@ -228,7 +228,7 @@ def test_a_job_abandoned_by_the_server_is_requested_once_more() -> None:
 
 def test_a_request_that_is_too_large_is_not_sent() -> None:
     with scripted((GREETING, 999), (FACTS, 999), (FACTS, 999)) as server:
-        made = ModelServerClient("127.0.0.1", server.server_port, "a")
+        made = ModelServerClient(f"127.0.0.1:{server.server_port}", "a")
         assert made.fetch_response("/model", {})[0] == {"name": "tiny"}
         with pytest.raises(InputError, match=r"9\.0 MiB; the limit is 8\.0 MiB") as refused:
             made.fetch_response("/read", {"text": "x" * (9 * 2**20)})

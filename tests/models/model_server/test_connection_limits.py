@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import stat
 import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
@@ -17,8 +18,10 @@ import pytest
 from tests.architecture.project_graph import ROOT
 from tests.support.hostile_peer import HostilePeer
 from tests.support.served_models import TOKEN
+from visualizer.errors import InputError
 from visualizer.models.model_client.server_client import ModelServerClient
 from visualizer.models.model_protocol.responses import deflate, encode_response_body
+from visualizer.models.model_protocol.server_address import HAS_UNIX_SOCKETS
 from visualizer.models.model_server import http_server, job_queue
 from visualizer.models.model_server.http_server import (
     INTERNAL_ERROR,
@@ -40,6 +43,7 @@ from visualizer.models.model_server.rank_processes import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 SHORT_S, LONG_S = 0.2, 60.0
 CLIENTS, FLOODS, FLOOD_S = 20, 3, "8"
@@ -76,16 +80,16 @@ class FailingJobs(JobQueue):
 
 
 @contextmanager
-def listening(jobs: JobQueue, *, is_loaded: bool = True) -> Iterator[int]:
-    """Run the server on a thread, and yield its port."""
+def listening(jobs: JobQueue, *, is_loaded: bool = True, path: Path | None = None) -> Iterator[int]:
+    """Run the server on a thread, and yield its port; 0 if it listens on the socket of a path."""
     begun: SimpleQueue[tuple[asyncio.AbstractEventLoop, asyncio.Event, int]] = SimpleQueue()
 
     async def listen() -> None:
         stopped = asyncio.Event()
         server = ModelServer(jobs, TOKEN)
-        listener = await server.listen("127.0.0.1", 0)
+        listener = await (server.listen_on_socket(path) if path else server.listen("127.0.0.1", 0))
         server.start_responding({"name": "a"} if is_loaded else {})
-        port = listener.sockets[0].getsockname()[1]
+        port = 0 if path else listener.sockets[0].getsockname()[1]
         begun.put((asyncio.get_running_loop(), stopped, port))
         await stopped.wait()
         listener.close()
@@ -127,6 +131,28 @@ def test_many_connections_do_not_displace_a_client_that_is_about_to_sign(port: i
         assert client.ask("/model", {}).status == 200
 
 
+@pytest.mark.skipif(not HAS_UNIX_SOCKETS, reason="the system has no Unix sockets")
+def test_a_unix_socket_is_for_its_owner_and_replaces_only_an_abandoned_one(
+    held: HeldProcesses, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.sock"
+    with socket.socket(socket.AF_UNIX) as killed:
+        killed.bind(str(path))
+    with listening(JobQueue(held), path=path):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        client = ModelServerClient(str(path), TOKEN)
+        assert client.fetch_response("/model", {})[0] == {"name": "a"}
+        with pytest.raises(OSError, match="in use"):
+            asyncio.run(ModelServer(JobQueue(held), TOKEN).listen_on_socket(path))
+        with pytest.raises(InputError, match="token"):
+            ModelServerClient(str(path), TOKEN[::-1]).fetch_response("/model", {})
+    path.unlink(missing_ok=True)
+    path.write_text("a file")
+    with pytest.raises(OSError, match="in use"):
+        asyncio.run(ModelServer(JobQueue(held), TOKEN).listen_on_socket(path))
+    assert path.read_text() == "a file"
+
+
 def test_the_oldest_unauthenticated_connections_are_closed(
     port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -150,7 +176,7 @@ def test_a_flood_of_unauthenticated_connections_blocks_no_client(port: int) -> N
     try:
         with HostilePeer(port) as known:
             for _ in range(CLIENTS):
-                connection = ModelServerClient("127.0.0.1", port, TOKEN)
+                connection = ModelServerClient(f"127.0.0.1:{port}", TOKEN)
                 assert connection.fetch_response("/model", {})[0] == {"name": "a"}
                 assert known.ask("/model", {}).status == 200
     finally:

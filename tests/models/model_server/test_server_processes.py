@@ -174,7 +174,7 @@ def test_a_served_model_yields_the_values_of_a_local_model(
     servers: Servers, kind: str, options: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, server = servers.folder(kind), servers.find(kind, *options)
-    remote = connect_to_model_server("127.0.0.1", server.port, TOKEN)
+    remote = connect_to_model_server(server.address, TOKEN)
     here, there = both(folder, remote, TEXT, monkeypatch)
     assert there.texts == here.texts
     names = here.trace.names if not options else there.trace.names
@@ -238,7 +238,7 @@ def test_the_loss_of_a_process_is_reported_without_a_hang(
     servers: Servers, kind: str, which: int
 ) -> None:
     server = servers.find(kind, "--tensor-parallel", "2")
-    remote = connect_to_model_server("127.0.0.1", server.port, TOKEN)
+    remote = connect_to_model_server(server.address, TOKEN)
     run = read_text(remote.source, TEXT, Device.CPU)
     pids = sorted(server.rank_pids())[-2:]
     os.kill(pids[which], signal.SIGKILL)
@@ -260,7 +260,7 @@ def test_a_signal_stops_the_server_while_the_model_is_loading(servers: Servers, 
     with subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        server = ServedFolder(0, process)
+        server = ServedFolder("", process)
         try:
             while not (ranks := server.rank_pids()):
                 assert process.poll() is None
@@ -274,7 +274,7 @@ def test_a_signal_stops_the_server_while_the_model_is_loading(servers: Servers, 
 
 @pytest.fixture(scope="module")
 def connected(servers: Servers) -> RemoteModel:
-    return connect_to_model_server("127.0.0.1", servers.find("llama").port, TOKEN)
+    return connect_to_model_server(servers.find("llama").address, TOKEN)
 
 
 @pytest.mark.slow
@@ -317,8 +317,7 @@ def test_the_first_text_is_sent_once_and_in_advance(
         return job(self, path, *others)
 
     monkeypatch.setattr(ModelServerClient, "run_job", counted)
-    host, _, port = connected.server_address.rpartition(":")
-    model = connect_to_model_server(host, int(port), TOKEN, text=TEXT)
+    model = connect_to_model_server(connected.server_address, TOKEN, text=TEXT)
     ahead = read_text(model.source, TEXT, Device.CPU)
     assert asked == ["/read"]
     again = read_text(model.source, TEXT, Device.CPU)
@@ -335,8 +334,7 @@ def test_a_text_is_processed_again_over_another_connection(connected: RemoteMode
     source = connected.source
     first = read_text(source, TEXT, Device.CPU)
     assert read_text(source, TEXT, Device.CPU, first) is first
-    host, _, port = connected.server_address.rpartition(":")
-    model = connect_to_model_server(host, int(port), TOKEN)
+    model = connect_to_model_server(connected.server_address, TOKEN)
     second = read_text(source, TEXT, Device.CPU, first)
     assert second.reading
     assert second.reading.model is model
@@ -382,8 +380,7 @@ def test_the_first_heads_are_prefetched_with_the_first_text(
         return found
 
     monkeypatch.setattr(ModelServerClient, "fetch_response", noted)
-    host, _, port = connected.server_address.rpartition(":")
-    model = connect_to_model_server(host, int(port), TOKEN, text=text)
+    model = connect_to_model_server(connected.server_address, TOKEN, text=text)
     run = read_text(model.source, text, Device.CPU)
     assert run.trace.is_blockwise == is_long
     places = [(0, head) for head in range(SIZES["num_attention_heads"])]

@@ -49,8 +49,7 @@ class _CancelledConnection(Struct, frozen=True):
 class _StoredAccessToken(Struct, frozen=True):
     """The token stored in the system keyring for a server; empty if there is none."""
 
-    host: str
-    port: int
+    address: str
     token: str
     has_store: bool
 
@@ -136,9 +135,7 @@ class ModelConnectionController(QObject):
         """Look up the token of the chosen server unless a connection is being made."""
         if not self.is_working:
             is_superseded = partial(getattr, self._worker, "has_newer_request")
-            self._worker.submit(
-                partial(_find_stored_token, self._state.host, self._state.port, is_superseded)
-            )
+            self._worker.submit(partial(_find_stored_token, self._state.address, is_superseded))
 
     def _update_dialog(self) -> None:
         # Child widgets are deleted before the dialog.
@@ -181,7 +178,7 @@ class ModelConnectionController(QObject):
     def _fill_in_token(self, stored: _StoredAccessToken) -> None:
         state = self._state
         changes: dict[str, object] = {"has_store": stored.has_store}
-        is_asked = (stored.host, stored.port) == (state.host, state.port)
+        is_asked = stored.address == state.address
         if is_asked and stored.token and not state.token:
             self._filled_in = stored.token
             changes |= {"token": stored.token, "is_kept": True}
@@ -203,16 +200,16 @@ class ModelConnectionController(QObject):
 
 
 def _find_stored_token(
-    host: str, port: int, is_superseded: Callable[[], bool]
+    address: str, is_superseded: Callable[[], bool]
 ) -> _StoredAccessToken | None:
     """Return the stored token of a server, or None if a newer request has arrived."""
     has_store = model_opening.has_token_store()
     try:
         with abandon_wait_when(is_superseded):
-            token = model_opening.stored_server_token(host, port) if has_store else ""
+            token = model_opening.stored_server_token(address) if has_store else ""
     except CancelledError:
         return None
-    return _StoredAccessToken(host, port, token, has_store)
+    return _StoredAccessToken(address, token, has_store)
 
 
 def _connect_to_server(

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QSpinBox,
 )
 
+from visualizer.models.model_protocol.server_address import HAS_UNIX_SOCKETS
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout, row_layout
@@ -31,10 +32,7 @@ INSTRUCTIONS = (
     "If a model is too large for this computer, run it on another one:\n"
     "attention-visualizer serve FOLDER"
 )
-TUNNEL_INSTRUCTIONS = (
-    "By default, the server accepts only local connections. Open an SSH tunnel to reach it:\n"
-    "ssh -L {port}:127.0.0.1:{port} user@machine"
-)
+HOST_LABEL = "Host or socket" if HAS_UNIX_SOCKETS else "Host"
 COMMAND_EXAMPLE = "ssh user@machine attention-visualizer serve FOLDER"
 
 
@@ -87,7 +85,7 @@ class ModelConnectionDialog(QDialog):
         self.token.setPlaceholderText("printed by “attention-visualizer serve”")
         self.ssh.setPlaceholderText(COMMAND_EXAMPLE)
         for name, longest, spoken in (
-            ("host", MAX_HOST_LENGTH, "Host"),
+            ("host", MAX_HOST_LENGTH, HOST_LABEL),
             ("token", MAX_TOKEN_LENGTH, "Token"),
             ("ssh", MAX_COMMAND_LENGTH, "SSH command that starts the server"),
         ):
@@ -119,7 +117,7 @@ class ModelConnectionDialog(QDialog):
         for row, part in enumerate((self.token, self.keep, self.hint, self.tunnel, self.ssh), 1):
             grid.addWidget(part, row, 1, 1, 3)
         for name, part, row, column in (
-            ("Host", self.host, 0, 0),
+            (HOST_LABEL, self.host, 0, 0),
             ("Port", self.port, 0, 2),
             ("Token", self.token, 1, 0),
             ("Or start the server over SSH", self.ssh, 5, 0),
@@ -139,12 +137,13 @@ class ModelConnectionDialog(QDialog):
         with QSignalBlocker(self.port), QSignalBlocker(self.keep):
             self.port.setValue(panel.port)
             self.keep.setChecked(panel.is_kept)
-        for part in (self.host, self.port, self.token):
+        for part in (self.host, self.token):
             part.setEnabled(panel.has_server)
+        self.port.setEnabled(panel.has_port)
         self.port.setReadOnly(not panel.is_input_enabled)
         self.keep.setEnabled(panel.can_save_token)
         self.keep.setToolTip(plain_tooltip("Store the token in the system keyring"))
-        self.tunnel.setText(TUNNEL_INSTRUCTIONS.format(port=panel.port))
+        self.tunnel.setText(panel.tunnel)
         self.tunnel.setVisible(panel.has_server)
         for label, text in (
             (self.hint, panel.save_token_hint), (self.problem, panel.problem),

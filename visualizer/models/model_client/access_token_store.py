@@ -19,7 +19,7 @@ KEYRING_PACKAGE = "keyring"
 SERVICE_NAME = "attention-visualizer"
 _lookups_lock = Lock()
 _pending_lookups: dict[str, Future[str]] = {}
-"""Lookups in progress, by server (host and port)."""
+"""Lookups in progress, by the address of the server."""
 
 
 def has_store() -> bool:
@@ -28,7 +28,7 @@ def has_store() -> bool:
 
 
 def load_access_token(server: str) -> str:
-    """Return the stored token of a server (host and port), or an empty string if there is none.
+    """Return the stored token for the address of a server, or an empty string.
 
     Raise `CancelledError` if the caller stopped waiting.
     """

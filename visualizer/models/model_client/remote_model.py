@@ -388,11 +388,12 @@ def _text_run_request(source: ModelSource, text: str) -> dict[str, Any]:
 
 
 def connect_to_model_server(
-    host: str, port: int, token: str, started: object = None, text: str = ""
+    address: str, token: str, started: object = None, text: str = ""
 ) -> RemoteModel:
     """Connect to a server; `find_connected_model` finds the model while it is referenced.
 
-    The parameters ``started`` and ``text`` are those of `RemoteModel`.
+    The parameters ``address`` and ``token`` are those of `ModelServerClient`, ``started`` and
+    ``text`` those of `RemoteModel`.
 
     Raises
     ------
@@ -400,7 +401,7 @@ def connect_to_model_server(
         With field ``server`` if the server cannot be reached or is not a model server; with field
         ``token`` if the token is wrong.
     """
-    model = RemoteModel(ModelServerClient(host, port, token), started, text)
+    model = RemoteModel(ModelServerClient(address, token), started, text)
     with _connections_lock:
         _connected_models[model.server_address, next(_connection_numbers)] = model
     return model
@@ -427,12 +428,11 @@ def run_text_on_server(source: ModelSource, text: str, made_of: Hashable) -> Run
     """
     server, model = parse_server_address(source.folder), find_connected_model(source)
     if model is None:
-        host, _, port = server.rpartition(":")
         with abandon_wait_when(is_cancelled):  # a locked keyring blocks until the user unlocks it
             token = load_access_token(server)
         if not token:
             raise InputError("model", CONNECTION_REQUIRED.format(server=server))
-        model = connect_to_model_server(host, int(port), token, text=text)
+        model = connect_to_model_server(server, token, text=text)
     return model.read(source, text, made_of)
 
 

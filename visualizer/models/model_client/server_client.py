@@ -6,6 +6,7 @@ Each thread that sends a request uses its own connection.
 from __future__ import annotations
 
 import json
+import socket
 import time
 from concurrent.futures import Future
 from contextlib import suppress
@@ -29,6 +30,11 @@ from visualizer.models.model_protocol.responses import (
     decode_response_body,
     decode_response_values,
     inflate,
+)
+from visualizer.models.model_protocol.server_address import (
+    HAS_UNIX_SOCKETS,
+    is_socket_path,
+    split_address,
 )
 from visualizer.process_settings import POLL_INTERVAL_S, run_in_thread
 from visualizer.progress import CancelledError, check_cancelled, ignore_progress
@@ -67,6 +73,7 @@ JOB_ABANDONED_ERROR = (
     "The model server at {address} cancelled the job because its result was not requested in time. "
     "Try again."
 )
+NO_UNIX_SOCKETS_REASON = "Unix sockets are not supported on this system"
 INVALID_RESPONSE_ERROR = "Invalid response from the model server at {address}: {why}."
 
 
@@ -78,11 +85,30 @@ class _AbandonedJobError(InputError):
     """The server cancelled a job because its result had not been requested for too long."""
 
 
+class _UnixHttpConnection(HTTPConnection):
+    """HTTP over a Unix socket, such as one that SSH forwards."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=CONNECT_TIMEOUT_S)
+        self._path = path
+
+    def connect(self) -> None:
+        if not HAS_UNIX_SOCKETS:
+            raise OSError(NO_UNIX_SOCKETS_REASON)
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(CONNECT_TIMEOUT_S)
+        self.sock.connect(self._path)
+
+
 class _HttpConnection:
     """One HTTP connection."""
 
-    def __init__(self, host: str, port: int, token: str) -> None:
-        self._http = HTTPConnection(host, port, timeout=CONNECT_TIMEOUT_S)
+    def __init__(self, address: str, token: str) -> None:
+        self._http = (
+            _UnixHttpConnection(address)
+            if is_socket_path(address)
+            else HTTPConnection(*split_address(address), timeout=CONNECT_TIMEOUT_S)
+        )
         try:
             status, greeting = self._send_and_receive("GET", "/", b"", {})
             fields = json.loads(greeting)
@@ -91,7 +117,7 @@ class _HttpConnection:
             nonce = None
         if not isinstance(nonce, str):
             self.close()
-            raise InputError("server", FOREIGN_SERVER_ERROR.format(address=f"{host}:{port}"))
+            raise InputError("server", FOREIGN_SERVER_ERROR.format(address=address))
         self._signer = RequestSigner(token, nonce)
         if self._http.sock:
             self._http.sock.settimeout(RESPONSE_TIMEOUT_S)
@@ -142,23 +168,20 @@ class ModelServerClient:
 
     Parameters
     ----------
+    address : str
+        Host and port, or the path of a Unix socket.
     token : str
         Key that signs the requests.
     """
 
-    def __init__(self, host: str, port: int, token: str) -> None:
-        self.host, self.port, self._token = host, port, token
+    def __init__(self, address: str, token: str) -> None:
+        self.address, self._token = address, token
         self._idle: list[_HttpConnection] = []
         self._opening = 0
         """Number of connections that are being opened."""
         self._channels_changed = Condition()
         self._was_reached = False
         finalize(self, _close_connections, self._idle)
-
-    @property
-    def address(self) -> str:
-        """The host and the port."""
-        return f"{self.host}:{self.port}"
 
     def open_connections(self, count: int) -> None:
         """Open connections in the background for concurrent requests that follow soon."""
@@ -178,7 +201,7 @@ class ModelServerClient:
     def _open_connection(self, outcome: Future[None]) -> None:
         opened = []
         try:
-            opened.append(_HttpConnection(self.host, self.port, self._token))
+            opened.append(_HttpConnection(self.address, self._token))
             outcome.set_result(None)
         except Exception as error:  # noqa: BLE001 - raised by the request that waits for it
             error.__cause__ = error.__context__ = None  # its frames refer to this object
@@ -206,7 +229,7 @@ class ModelServerClient:
                     return self._idle.pop()
             outcome.result()
             # Another request has taken the new connection.
-            return _HttpConnection(self.host, self.port, self._token)
+            return _HttpConnection(self.address, self._token)
         finally:
             del outcome  # the future holds the error, and its traceback refers to this frame
 
@@ -304,9 +327,7 @@ class ModelServerClient:
         # The server may have closed the connection; a new one then reports the error.
         with suppress(_ConnectionLostError):
             return self._send_over_connection(channel, path, body)
-        return self._send_over_connection(
-            _HttpConnection(self.host, self.port, self._token), path, body
-        )
+        return self._send_over_connection(_HttpConnection(self.address, self._token), path, body)
 
     def _send_over_connection(
         self, channel: _HttpConnection, path: str, body: bytes

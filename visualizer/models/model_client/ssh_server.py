@@ -1,7 +1,7 @@
 """Starts a model server on another machine through SSH and opens a tunnel to it.
 
-The SSH command runs without a local shell; the port and the access token are parsed from its
-output. SSH never prompts for input, so a key or an agent is required. Does not import torch.
+The SSH command runs without a local shell; the access token is parsed from its output. SSH never
+prompts for input, so a key or an agent is required. Does not import torch.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from weakref import finalize
 
 from visualizer.errors import InputError, system_error_reason
+from visualizer.models.model_protocol.server_address import join_address
 from visualizer.progress import ignore_progress
 
 if TYPE_CHECKING:
@@ -42,9 +43,10 @@ MAX_START_S = 600.0
 """Maximum time for the model to load, in seconds."""
 MAX_LINES, MAX_LINE_LENGTH = 5, 300
 DEFAULT_PORT = 8763
-_SERVED_PATTERN = re.compile(r"is served at \S+:(\d{1,5})$")
+_SERVED_PATTERN = re.compile(r"is served at \S+$")
 _TOKEN_PATTERN = re.compile(r"Token: (\S.*)$")
 _PORT_PATTERN = re.compile(r"--port[ =](\d{1,5})\b")
+_SOCKET_PATTERN = re.compile(r"--socket[ =](/\S+)")
 SSH_MISSING = (
     "The program “ssh” was not found on this computer. Install OpenSSH, or connect by host and "
     "port."
@@ -79,8 +81,10 @@ class SshModelServer:
         command = _parse_ssh_command(line)
         match = _PORT_PATTERN.search(line)
         remote = int(match[1]) if match else DEFAULT_PORT
-        self.port = _find_free_port(remote)
-        tunnel = f"{self.port}:127.0.0.1:{remote}"
+        port = _find_free_port(remote)
+        self.address = join_address("127.0.0.1", port)
+        path = _SOCKET_PATTERN.search(line)
+        tunnel = f"{port}:{path[1] if path else join_address('127.0.0.1', remote)}"
         try:
             self._process = subprocess.Popen(
                 [command[0], *SSH_OPTIONS, "-L", tunnel, *command[1:]], stdin=subprocess.PIPE,

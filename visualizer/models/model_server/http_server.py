@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import socket
 import sys
 import traceback
 from hashlib import sha256
@@ -33,6 +35,8 @@ from visualizer.models.model_server.rank_processes import JobCancelledError, Job
 from visualizer.version import __version__
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from visualizer.models.model_server.job_queue import JobQueue
 
 MAX_HEADER_BYTES = 2**14
@@ -174,6 +178,21 @@ class ModelServer:
             self._handle_connection, host, port, limit=MAX_HEADER_BYTES
         )
 
+    async def listen_on_socket(self, path: Path) -> asyncio.Server:
+        """Start listening on a Unix socket that only the user of this process can access.
+
+        A socket that a killed server has left is replaced; the caller removes the socket.
+
+        Raises
+        ------
+        OSError
+            If the path cannot be used, or another server uses it.
+        """
+        _raise_open_file_limit()
+        return await asyncio.start_unix_server(
+            self._handle_connection, sock=_bind_private_socket(path), limit=MAX_HEADER_BYTES
+        )
+
     def start_responding(self, metadata: dict[str, Any]) -> None:
         """Start responding to requests, once the model is loaded."""
         self._metadata = metadata
@@ -287,6 +306,34 @@ class ModelServer:
             self._jobs.cancel(_parse_request(body, CancelJobRequest)["job"])
             return encode_response_body({})
         raise _HttpError(404, "server", UNKNOWN_PATH_ERROR)
+
+
+def _bind_private_socket(path: Path) -> socket.socket:
+    """Return a Unix socket with permissions for the owner only, bound to a path."""
+    listener = socket.socket(socket.AF_UNIX)
+    earlier = os.umask(0o177)  # from the beginning, not only after a change of the permissions
+    try:
+        if _is_abandoned_socket(path):
+            path.unlink()
+        listener.bind(str(path))
+    except OSError:
+        listener.close()
+        raise
+    finally:
+        os.umask(earlier)
+    return listener
+
+
+def _is_abandoned_socket(path: Path) -> bool:
+    """Return whether a path is a socket on which no process listens."""
+    if not path.is_socket():
+        return False
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            return True
+    return False
 
 
 def _raise_open_file_limit() -> None:
