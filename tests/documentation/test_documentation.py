@@ -119,7 +119,7 @@ NOT_RUN = {
         "sudo apt install libgl1 libegl1 libglib2.0-0 libdbus-1-3 libfontconfig1 libxkbcommon0 \\":
             INSTALLS,
         "python3 -m venv .venv": INSTALLS,
-        'pip install -c constraints.txt ".[release]"': INSTALLS,
+        "pip install -c constraints.txt . --group release": INSTALLS,
         "python -m installers.linux --out dist": "takes ten minutes; its parts have tests",
     },
     "tutorials/first-steps.md": {"python3 -m venv .venv": INSTALLS},
@@ -327,7 +327,8 @@ def test_every_key_that_is_named_is_one_of_the_program() -> None:
 
 
 OPTIONS_OF_OTHER_PROGRAMS = {
-    *("--pip-args", "--extra-index-url", "--index", "--no-deps"),  # pipx, pip and uv
+    # pip, pipx and uv
+    *("--pip-args", "--extra-index-url", "--index", "--no-deps", "--group", "--upgrade"),
     *("--check", "--hypothesis-profile"),  # ruff and pytest
 }
 

@@ -54,7 +54,7 @@ def test_briefcase_reads_the_configuration(
     platform: str, output_format: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "CI" not in os.environ:
-        pytest.importorskip("briefcase", reason="the extra [release] is not installed here")
+        pytest.importorskip("briefcase", reason="the group release is not installed here")
     from briefcase import config
     from briefcase.console import Console
 

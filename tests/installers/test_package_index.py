@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.architecture.project_graph import ROOT
+from visualizer.optional_packages import REQUIREMENTS_OF_EXTRA
 from visualizer.version import __version__
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
         not all(map(find_spec, TOOLS)) and "CI" not in os.environ,
-        reason="the extra [release] is not installed here",
+        reason="the group release is not installed here",
     ),
 ]
 
@@ -93,7 +94,8 @@ def test_the_wheel_names_its_extras_and_licence(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (about,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
         metadata = message_from_string(archive.read(about).decode())
-    assert {"models", "film", "completion"} <= set(metadata.get_all("Provides-Extra", []))
+    assert {*metadata.get_all("Provides-Extra", [])} == {*REQUIREMENTS_OF_EXTRA, "all"}
+    assert "Typing :: Typed" in metadata.get_all("Classifier", [])
     assert metadata["License-Expression"] == "MIT"
     needed = metadata.get_all("Requires-Dist", [])
     assert any(one.startswith("transformers>=5; extra == ") for one in needed)
