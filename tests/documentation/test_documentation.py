@@ -211,6 +211,12 @@ def test_every_image_says_what_it_shows(path: Path) -> None:
         assert (path.parent / target).resolve().parent == DOCS / "pictures"
 
 
+def test_the_book_is_explained_on_every_page_that_mentions_it() -> None:
+    for name, text in TEXTS.items():
+        if "the book" in text.casefold():
+            assert "#sources" in text or "Build a Large Language Model" in text, name
+
+
 def test_no_host_is_known_that_no_link_leads_to() -> None:
     targets = [target for text in TEXTS.values() for _, target in find_links(text)]
     assert {urlsplit(target).netloc for target in targets} == HOSTS | {""}

@@ -41,12 +41,18 @@ def test_a_page_is_split_into_sections(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text(PAGE, encoding="utf-8")
     page = read_documentation_page(tmp_path, "a.md")
     assert page.title == "The page"
-    assert [section.title for section in page.sections] == ["The page", "With code and Keys, too"]
-    first, second = page.sections
+    first, second, third = page.sections
+    assert [section.title for section in page.sections] == [
+        "The page",
+        "With code and Keys, too",
+        "Smaller",
+    ]
+    assert [section.level for section in page.sections] == [1, 2, 3]
     assert "See another and !a picture." in first.text
     assert "Press F1, or --option." in second.text
     assert "# no heading" in second.text
-    assert "Smaller" in second.text
+    assert "Smaller" not in second.text
+    assert third.text.startswith("Smaller")
 
 
 def test_links_in_code_are_ignored() -> None:
@@ -71,7 +77,7 @@ def test_anchors_match_those_of_github(heading: str, anchor: str) -> None:
     [
         ("press OPTION", ["With code and Keys, too"]),
         ("How do I press options?", ["With code and Keys, too"]),
-        ("page", ["The page", "With code and Keys, too"]),
+        ("page", ["The page", "With code and Keys, too", "Smaller"]),
         ("press picture", ["The page", "With code and Keys, too"]),  # no section has both words
         ("", []),
         ("kbd", []),

@@ -22,7 +22,7 @@ NOTES_SECTION = "notes"
 """Value of `section` in lessons that are based on the lecture notes, not on the book."""
 CODE_FENCE = "```"
 LINK_PATTERN = re.compile(r"\[([^\]]*)\]\(([^)\s]*)\)")
-HEADING_PATTERN = re.compile(r"(#{1,2}) +(.*)")
+HEADING_PATTERN = re.compile(r"(#{1,3}) +(.*)")
 """Matches the heading of a page or section; lower-level headings are part of their section."""
 QUESTION_WORDS = frozenset(
     (
@@ -59,11 +59,14 @@ class PageSection(Struct, frozen=True):
         URL fragment of the section.
     text : str
         Heading and body without Markdown syntax.
+    level : int
+        Level of the heading: 1 for the title of the page, up to 3.
     """
 
     title: str
     anchor: str
     text: str
+    level: int = 1
 
 
 class DocumentationPage(Struct, frozen=True):
@@ -173,21 +176,21 @@ def heading_anchor(heading: str) -> str:
 
 
 def _split_sections(markdown: str) -> Iterator[PageSection]:
-    title, lines = "", list[str]()
+    title, level, lines = "", 1, list[str]()
     for line, is_text in _classify_lines(markdown):
         heading = HEADING_PATTERN.fullmatch(line) if is_text else None
         if heading:
             if title:
-                yield _make_section(title, lines)
-            title, lines = MARKUP_PATTERN.sub("", heading[2]), []
+                yield _make_section(title, level, lines)
+            title, level, lines = MARKUP_PATTERN.sub("", heading[2]), len(heading[1]), []
         else:
             lines.append(line)
-    yield _make_section(title, lines)
+    yield _make_section(title, level, lines)
 
 
-def _make_section(title: str, lines: list[str]) -> PageSection:
+def _make_section(title: str, level: int, lines: list[str]) -> PageSection:
     text = MARKUP_PATTERN.sub("", LINK_PATTERN.sub(r"\1", "\n".join(lines)))
-    return PageSection(title, heading_anchor(title), f"{title}\n{text}")
+    return PageSection(title, heading_anchor(title), f"{title}\n{text}", level)
 
 
 def _classify_lines(markdown: str) -> Iterator[tuple[str, bool]]:

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtGui import QKeyEvent, QResizeEvent, QTextBlock
 
-    from visualizer.widgets.documentation_pages import DocumentationPage
+    from visualizer.widgets.documentation_pages import DocumentationPage, PageSection
 
 WINDOW_SIZE = QSize(1120, 760)
 CONTENTS_WIDTH_PX = 260
@@ -360,15 +360,16 @@ class DocumentationWindow(QDialog):
                 items[page.group].addChild(items[page.title])
             else:
                 self.contents.addTopLevelItem(items[page.title])
+            parents = {1: items[page.title]}
             for section in page.sections[1:]:
                 item = ContentsTreeItem(section.title, page.name, section.anchor)
-                self._items[page.name, section.anchor] = item
+                self._items[page.name, section.anchor] = parents[section.level] = item
                 if page.name == INDEX_PAGE:  # the sections of the index are the groups
                     items[section.title] = item
                     self.contents.addTopLevelItem(item)
                     item.setExpanded(True)
                 else:
-                    items[page.title].addChild(item)
+                    parents[section.level - 1].addChild(item)
 
     def _connect_signals(self) -> None:
         self.search.textChanged.connect(self._search_pages)
@@ -414,16 +415,19 @@ class DocumentationWindow(QDialog):
         self.search.selectAll()
 
     def _search_pages(self, words: str) -> None:
-        """List the sections that match instead of the contents, and highlight the words."""
-        searched = (page for page in self.pages.values() if page.name != INDEX_PAGE)
-        found = find_sections(searched, words)
+        """List the sections that match, by page, instead of the contents; highlight the words."""
+        found = self._find_sections(words)
         self.results.blockSignals(True)  # do not open a page until the user chooses one
         self.results.clear()
+        items = dict[str, ContentsTreeItem]()
         for page, section in found:
-            is_page = section is page.sections[0]
-            title = page.title if is_page else f"{section.title}\n{page.title}"
-            anchor = "" if is_page else section.anchor
-            self.results.addTopLevelItem(ContentsTreeItem(title, page.name, anchor))
+            if page.name not in items:
+                items[page.name] = ContentsTreeItem(page.title, page.name)
+                self.results.addTopLevelItem(items[page.name])
+                items[page.name].setExpanded(True)
+            if section is not page.sections[0]:
+                item = ContentsTreeItem(section.title, page.name, section.anchor)
+                items[page.name].addChild(item)
         self.results.blockSignals(False)
         is_searching = bool(words.strip())
         self.contents.setVisible(not is_searching)
@@ -433,9 +437,14 @@ class DocumentationWindow(QDialog):
         self.browser.highlight_words(words)
 
     def _open_first_match(self) -> None:
-        if first := self.results.topLevelItem(0):
-            self.results.setCurrentItem(first)
+        for page, section in self._find_sections(self.search.text())[:1]:
+            self.browser.open_page(page.name, section.anchor if section.level > 1 else "")
             self.browser.setFocus()
+
+    def _find_sections(self, words: str) -> list[tuple[DocumentationPage, PageSection]]:
+        return find_sections(
+            (page for page in self.pages.values() if page.name != INDEX_PAGE), words
+        )
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """From the search field, focus the contents on Down, and scroll on Page Up and Down."""
