@@ -221,22 +221,14 @@ def test_attention_is_not_an_array() -> None:
                 np.array(each, **options)
 
 
-def test_the_table_of_heads_is_a_data_frame(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_table_of_heads_is_a_data_frame(monkeypatch: pytest.MonkeyPatch) -> None:
     found = visualizer.from_arrays(weights_of(3, 2, 6, 6))
+    table = found.to_dataframe()
+    assert [*zip(table["layer"], table["head"], strict=True)] == [*np.ndindex(3, 2)]
+    assert table["entropy"].to_list() == [row["entropy"] for row in found.heads()]
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(InputError, match=r"requires pandas, .* Install it with: .*install pandas$"):
         found.to_dataframe()
-    monkeypatch.undo()
-    (tmp_path / "pandas.py").write_text("class DataFrame(list): pass\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "pandas", raising=False)
-    table = found.to_dataframe()
-    assert type(table).__name__ == "DataFrame"
-    same = {*zip([row["layer"] for row in table], [row["head"] for row in table], strict=True)}
-    assert same == {(layer, head) for layer in range(3) for head in range(2)}
-    monkeypatch.delitem(sys.modules, "pandas")
 
 
 def test_layers_may_differ_in_their_number_of_heads() -> None:

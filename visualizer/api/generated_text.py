@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from visualizer.api.argument_conversion import FigureArguments
+    from visualizer.api.labelled_arrays import LabelledArray
     from visualizer.api.notebook_display import Figure
     from visualizer.models.kv_cache_generation import GenerationResult
     from visualizer.models.recorded_runs import LayerGroupRun
@@ -57,6 +58,11 @@ class GeneratedText(HeadViews):
         return self.result.tokens
 
     @property
+    def key_tokens(self) -> tuple[str, ...]:
+        """The tokens of the keys: all tokens but the last."""
+        return self.attention.key_tokens
+
+    @property
     def start(self) -> int:
         """Number of tokens of the given text."""
         return self.result.start
@@ -80,6 +86,13 @@ class GeneratedText(HeadViews):
     def cache_bytes(self) -> int:
         """Size of the key/value cache, in bytes."""
         return self.result.cache_bytes
+
+    def __getitem__(self, stage: str | tuple[str | int | slice, ...]) -> np.ndarray:
+        return self.attention[stage]
+
+    def dims(self, stage: str) -> tuple[str, ...]:
+        """Return the dimensions of a stage; see `ModelAttention.dims`."""
+        return self.attention.dims(stage)
 
     def figure(
         self,
@@ -113,6 +126,9 @@ class GeneratedText(HeadViews):
         ]
         rest = escape("".join(token for token, _ in shown[MAX_SHADED_TOKENS:]))
         return f'<p style="white-space:pre-wrap">{given}{"".join(parts)}{rest}</p>'
+
+    def _label_stage(self, stage: str) -> LabelledArray:
+        return self.attention._label_stage(stage)
 
     def _layer_runs(self) -> tuple[LayerGroupRun, ...]:
         return self.attention.runs

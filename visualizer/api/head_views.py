@@ -29,10 +29,14 @@ from visualizer.session.view_options import (
     colour_maps_of_kind,
     kind_of_colour_map,
 )
+from visualizer.session.zoom_ranges import row_token_role
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    import numpy as np
+
+    from visualizer.api.labelled_arrays import LabelledArray
     from visualizer.models.recorded_runs import LayerGroupRun
 
 MAX_DISPLAYED_CELLS = 2**26
@@ -58,6 +62,23 @@ class HeadViews:
         """Name of the model or module."""
         raise NotImplementedError
 
+    def __getitem__(self, stage: str) -> np.ndarray:
+        raise NotImplementedError
+
+    def dims(self, stage: str) -> tuple[str, ...]:
+        """Return the dimensions of a stage, for example ``("head", "query", "key")``."""
+        raise NotImplementedError
+
+    @property
+    def tokens(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
+        """The tokens of the queries."""
+        raise NotImplementedError
+
+    @property
+    def key_tokens(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
+        """The tokens of the keys."""
+        raise NotImplementedError
+
     def heads(self) -> list[dict[str, float]]:
         """Return a table of measures with one row per head.
 
@@ -71,16 +92,48 @@ class HeadViews:
         """
         return list_head_measure_rows(self._runs_with_weights())
 
-    def to_dataframe(self) -> Any:
-        """Return the table of `heads` as a ``pandas.DataFrame``; requires pandas.
+    def to_dataframe(self, stage: str | None = None) -> Any:
+        """Return a ``pandas.DataFrame``: the table of `heads`, or the values of a stage.
+
+        A table of values has one row per value, with the index along each dimension and the tokens.
 
         Raises
         ------
         InputError
-            If pandas is not installed.
+            If pandas is not installed, the stage does not exist, or it has over 20 million values.
         """
+        if stage is not None:
+            return self._label_stage(stage).to_dataframe()
         require_package("pandas", "to_dataframe")
         return import_module("pandas").DataFrame(self.heads())
+
+    def to_xarray(self, stage: str) -> Any:
+        """Return a stage as an ``xarray.DataArray`` with the dimensions `dims` and the tokens.
+
+        ::
+
+            seen.to_xarray("weights").sel(layer=3, head=2).mean("query")
+
+        Raises
+        ------
+        InputError
+            If xarray is not installed, or the stage does not exist.
+        """
+        return self._label_stage(stage).to_xarray()
+
+    def _label_stage(self, stage: str) -> LabelledArray:
+        import numpy as np
+
+        from visualizer.api.labelled_arrays import LabelledArray
+
+        dims = self.dims(stage)
+        layers = {"layer": np.array(layer_numbers(self._layer_runs()))} if "layer" in dims else {}
+        of_role = {"query": self.tokens, "key": self.key_tokens}
+        tokens = {dim: of_role[dim] for dim in dims if dim in of_role}
+        if "token" in dims:
+            tokens["token"] = of_role[row_token_role(stage)]
+        labels = {dim: np.array(each) for dim, each in tokens.items()}
+        return LabelledArray(stage, self[stage], dims, layers, labels)
 
     def overview(self, order: str = HeadOrder.LAYER) -> Overview:
         """Draw all heads of all layers as small heatmaps.

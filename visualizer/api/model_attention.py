@@ -209,6 +209,12 @@ class ModelAttention(HeadViews):
         first, *others = (each.run.trace.names for each in self._require_runs())
         return tuple(name for name in first if all(name in each for each in others))
 
+    def dims(self, stage: str) -> tuple[str, ...]:
+        """Return the dimensions of a stage: ``("layer", "head", "query", "key")`` for weights."""
+        attention = _attention_of_layer_group(self._runs_of_single_part()[0])
+        dims = attention.dims(stage)
+        return dims if dims[0] == "layer" else ("layer", *dims)
+
     @property
     def layers(self) -> tuple[int, ...]:
         """Indices of the recorded layers in ascending order."""

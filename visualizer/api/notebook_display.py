@@ -7,7 +7,7 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from visualizer.api.argument_validation import validate_path, validate_sequence
 from visualizer.brief_repr import truncate
@@ -83,6 +83,37 @@ class Figure:
             from visualizer.export.figures.rasterization import render_figure_pixels
 
             return render_figure_pixels(self.shot, self.look)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the heatmap into the axes of a matplotlib figure, with the tokens as tick labels.
+
+        ::
+
+            figure, axes = matplotlib.pyplot.subplots(1, 2)
+            for head, ax in enumerate(axes):
+                seen.figure("weights", heads=head, layer=3).plot(ax=ax)
+
+        Masked and dropped cells are masked in the image. The colours are a linear scale.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            The axes; those of ``matplotlib.pyplot.gca()`` by default.
+
+        Returns
+        -------
+        matplotlib.image.AxesImage
+            The image, which ``matplotlib.pyplot.colorbar`` accepts.
+
+        Raises
+        ------
+        InputError
+            If matplotlib is not installed, or the figure does not have exactly one heatmap.
+        """
+        with self._prepare_drawing():
+            from visualizer.api.matplotlib_heatmap import plot_heatmap
+
+            return plot_heatmap(self.shot, self.look, ax)
 
     @contextmanager
     def _prepare_drawing(self) -> Iterator[None]:
