@@ -8,7 +8,7 @@ import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QApplication
 
-from tests.support.window_input import CONTROL, SHIFT, words
+from tests.support.window_input import words
 from visualizer.features.explain.presenter import CELL_PANEL, plain_text
 from visualizer.session.cell_address import Cell
 
@@ -215,7 +215,7 @@ def test_the_explanation_states_that_a_cell_is_forbidden(hand: Hand) -> None:
 
 def test_the_explanation_of_a_cell_can_be_copied(hand: Hand) -> None:
     hand.click_cell(JOURNEY)
-    hand.press(Qt.Key.Key_C, CONTROL | SHIFT)
+    hand.trigger("cell.copy")
     copied = QApplication.clipboard().text().splitlines()
     assert copied[:2] == ["Weights · head 1, query 2, key 1", SENTENCE]
     assert copied[2].endswith("= 0.4776")

@@ -263,7 +263,7 @@ def test_operands_and_thumbnails_are_empty_until_playback_has_computed_them(
 
 
 def test_thumbnails_do_not_reveal_a_prediction(flow_hand: Hand) -> None:
-    flow_hand.press(Qt.Key.Key_P)
+    flow_hand.trigger("playback.predict")
     flow_hand.settle()
     assert "weights" in flow_hand.board.highlights.hidden_stages
     assert all(_is_blank(flow_hand, slot) for slot in _slots_of(flow_hand, "weights"))
@@ -281,7 +281,7 @@ def _ribbon_gap(hand: Hand) -> np.ndarray:
 
 
 def test_ribbons_do_not_reveal_a_predicted_weight(flow_hand: Hand) -> None:
-    flow_hand.press(Qt.Key.Key_P)
+    flow_hand.trigger("playback.predict")
     flow_hand.settle()
     covered = _ribbon_gap(flow_hand)
     flow_hand.hover(Cell("weights", (0, 3, 1)))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtCore import QEvent, QPoint
 from PySide6.QtGui import QHelpEvent
 from PySide6.QtWidgets import QApplication
 
@@ -103,7 +103,7 @@ def test_the_magnifier_disappears_with_the_cell(long_hand: Hand) -> None:
 def test_a_prediction_hides_the_magnifier(long_hand: Hand) -> None:
     point = long_hand.point(Cell("weights", (0, 20, 7)))
     _rest(long_hand, point)
-    long_hand.press(Qt.Key.Key_P)
+    long_hand.trigger("playback.predict")
     long_hand.settle()
     assert not long_hand.board.magnifier.isVisible()
     _rest(long_hand, point)

@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from PySide6.QtCore import Qt
 
 from tests.architecture.project_graph import ROOT
 from tests.support.lab_input import LabUser
-from tests.support.window_input import CONTROL, SHIFT
 from visualizer import app
 from visualizer.heatmap.cell_lookup import cell_at
 from visualizer.lab.runs.store import read_losses
@@ -68,7 +66,7 @@ def assert_layer_is_opened(real: LabUser) -> None:
     real.window.layerOpened.connect(opened.append)
     panel = real.window.training_views_controller.panel.board.columns[1][1]  # layer 2, head 2
     real.window.training_views_controller.pin_cell(cell_at(panel, 3, 2))
-    real.press(Qt.Key.Key_E)
+    real.trigger("layer.open")
     real.until(lambda: bool(opened))
     document, view = opened[0].document, opened[0].view
     assert view.pinned == Cell("weights", (1, 3, 2))
@@ -86,9 +84,9 @@ def assert_model_is_opened(real: LabUser) -> None:
     wanted: list[tuple[Path, str]] = []
     real.window.modelRequested.connect(lambda path, text: wanted.append((path, text)))
     run = real.run
-    real.press(Qt.Key.Key_L, CONTROL | SHIFT)
+    real.trigger("run.open_model")
     real.window.lab.select_snapshot(run.snapshots[1])
-    real.press(Qt.Key.Key_L, CONTROL | SHIFT)
+    real.trigger("run.open_model")
     text = real.window.lab.view.probe
     earlier = RunFolder(run.folder).snapshot_file(run.snapshots[1]).path
     assert wanted == [(run.folder, text), (earlier, text)]

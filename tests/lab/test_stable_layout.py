@@ -216,7 +216,7 @@ def test_parts_are_collapsed_and_expanded_with_keys(
     qtbot.addWidget(again, before_close_func=close_lab)
     assert again.collapse_controller.collapsed_sections == {"left", "losses"}
     user.press(Qt.Key.Key_F8, NONE)
-    user.press(Qt.Key.Key_1, Qt.KeyboardModifier.AltModifier)  # this key shows the settings
+    user.press(Qt.Key.Key_1)  # this key shows the settings
     assert window.left_tabs.isVisible()
     user.until(lambda: window.columns_splitter.sizes() == before)
     user.until(lambda: board.size() == size)

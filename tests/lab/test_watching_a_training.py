@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from tests.support.lab_input import NONE, LabUser
-from tests.support.window_input import CONTROL, LEFT
+from tests.support.window_input import LEFT
 
 if TYPE_CHECKING:
     from visualizer.generation.generation_tree import GenerationTree
@@ -54,15 +54,15 @@ def test_losses_are_plotted_with_the_baselines(watching: LabUser) -> None:
 
 
 @pytest.mark.slow
-def test_axes_and_smoothing_by_keys(watching: LabUser) -> None:
-    for key, axis in ((Qt.Key.Key_1, "losses"), (Qt.Key.Key_2, "steps")):
-        watching.press(key)
+def test_axes_and_smoothing_by_command(watching: LabUser) -> None:
+    for axis in ("losses", "steps"):
+        watching.trigger(f"loss_plot.toggle_axis_scale {axis}")
         assert getattr(watching.window.loss_plot_controller.options, axis) == "log"
         assert watching.window.menus.by_id[f"loss_plot.toggle_axis_scale {axis}"].isChecked()
-    watching.press(Qt.Key.Key_1)
+    watching.trigger("loss_plot.toggle_axis_scale losses")
     assert watching.window.loss_plot_controller.options.losses == "linear"
     before = watching.window.loss_plot_controller.options.smoothing
-    watching.press(Qt.Key.Key_4)
+    watching.trigger("loss_plot.change_smoothing -1")
     assert watching.window.loss_plot_controller.options.smoothing < before
     watching.window.plot_pane.smoothing.setFocus()
     watching.press(Qt.Key.Key_Home, NONE)
@@ -90,13 +90,13 @@ def test_a_step_is_selected_in_the_plot(watching: LabUser) -> None:
 def test_snapshots_are_played_with_keys(watching: LabUser) -> None:
     window = watching.window
     for _ in range(3):
-        watching.press(Qt.Key.Key_7)
+        watching.trigger("snapshots.change_speed 1")
     assert window.snapshot_bar.speed.currentText() == "8×"
-    watching.press(Qt.Key.Key_6)
+    watching.trigger("snapshots.toggle")
     assert window.snapshot_bar.is_playing
     watching.until(lambda: not window.snapshot_bar.is_playing)
     assert window.lab.view.step is None
-    watching.press(Qt.Key.Key_8)
+    watching.trigger("snapshots.change_speed -1")
     assert window.snapshot_bar.speed.currentText() == "4×"
 
 
@@ -107,7 +107,7 @@ def test_an_overlaid_run_is_in_the_plot(watching: LabUser) -> None:
     watching.until(lambda: (first.folder / "losses.csv").exists())
     watching.click("toggle")
     watching.until_said("Done")
-    watching.press(Qt.Key.Key_2, ALT)
+    watching.press(Qt.Key.Key_2)
     runs = watching.window.runs_pane.list
     found = runs.findItems(first.name, Qt.MatchFlag.MatchExactly)
     runs.setCurrentItem(found[0])
@@ -122,7 +122,7 @@ def test_an_overlaid_run_is_in_the_plot(watching: LabUser) -> None:
 def test_a_text_is_sampled_token_by_token_and_stepped_back(watching: LabUser) -> None:
     window = watching.window
     assert tree_of(watching).tokens == tuple("abcdabcd")
-    watching.press(Qt.Key.Key_T)
+    watching.trigger("generation.sample")
     watching.until(lambda: window.probe_controller.text == window.probe.text() != "abcdabcd")
     assert len(window.probe.text()) == 9
     (node,) = tree_of(watching).nodes
@@ -186,18 +186,18 @@ def test_another_branch_is_picked_and_selected(watching: LabUser) -> None:
             watching.press(Qt.Key.Key_Left, ALT)
     watching.wait_until_shown()
     assert window.probe.text() == "abcdabcdf"
-    watching.press(Qt.Key.Key_Down, ALT)
+    watching.trigger("generation.switch_branch 1")
     assert window.probe.text() == "abcdabcdc"
 
 
 @pytest.mark.slow
 def test_generation_continues_until_it_is_stopped_or_the_text_is_edited(watching: LabUser) -> None:
     window = watching.window
-    watching.press(Qt.Key.Key_R)
+    watching.trigger("generation.toggle")
     watching.until(lambda: len(window.probe.text()) >= 11)
-    watching.press(Qt.Key.Key_R)
+    watching.trigger("generation.toggle")
     assert not window.generation_controller.is_running
-    watching.press(Qt.Key.Key_R, CONTROL)
+    watching.trigger("generation.toggle")
     assert window.generation_controller.is_running
     watching.type_probe("ab")
     assert not window.generation_controller.is_running

@@ -10,7 +10,7 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtWidgets import QApplication, QPushButton
 from shiboken6 import isValid
 
-from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand
+from tests.support.window_input import PATIENCE_MS, Hand
 from visualizer import app
 from visualizer.attention import custom_weights
 from visualizer.attention.remote_numbers import notify_arrival_listeners
@@ -301,7 +301,7 @@ def test_closing_does_not_wait_and_starts_no_computation(
     hand = Hand(qtbot, gated)
     hand.press(Qt.Key.Key_M)
     qtbot.waitUntil(lambda: len(gate.asked) == 2)
-    hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
+    hand.trigger("workspace.resample seed")
     worker, shown = gated.workspace.requests.worker, gated.workspace.run
     gated.controllers.document_controller.discard_unsaved_changes()
     assert gated.close()
@@ -385,7 +385,7 @@ def test_custom_weights_are_kept_only_if_they_fit_the_module(
     assert not gated.workspace.document.spec.own_weights
     gate.open()
     hand.settle()
-    hand.press(Qt.Key.Key_K)
+    hand.trigger("workspace.keep_weights")
     hand.settle()
     assert [name for name, _ in gated.workspace.document.spec.own_weights] == [
         *PROJECTION_LAYERS,
@@ -394,7 +394,7 @@ def test_custom_weights_are_kept_only_if_they_fit_the_module(
     before = gated.workspace.run
     assert before
     context = before.trace.read("context")
-    hand.press(Qt.Key.Key_R, CONTROL | SHIFT)  # another seed does not change the context vectors
+    hand.trigger("workspace.resample seed")  # another seed does not change the context vectors
     hand.settle()
     own: dict[str, NumberMatrix] = dict(gated.workspace.document.spec.own_weights)
     run = gated.workspace.run
@@ -402,7 +402,7 @@ def test_custom_weights_are_kept_only_if_they_fit_the_module(
     assert pytest.approx(own["W_query"].to_array()) == run.trace.read("W_query.weight").T
     assert context.shape == run.trace.read("context").shape
     assert keep.isChecked()
-    hand.press(Qt.Key.Key_K)
+    hand.trigger("workspace.keep_weights")
     hand.settle()
     assert not keep.isChecked()
 
@@ -412,7 +412,7 @@ def test_weights_that_are_too_large_are_not_kept_and_a_message_is_shown(
 ) -> None:
     hand = Hand(qtbot, gated)
     monkeypatch.setattr(custom_weights, "MAX_ELEMENTS", 10)
-    hand.press(Qt.Key.Key_K)
+    hand.trigger("workspace.keep_weights")
     assert (
         hand.problem("own_weights")
         == "There are 22 weights; at most 10 can be saved. Use smaller sizes."

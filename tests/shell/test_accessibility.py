@@ -224,7 +224,7 @@ def test_cells_of_lines_are_announced_during_keyboard_navigation(
     hand: Hand, announced: list[str]
 ) -> None:
     hand.settle()
-    hand.key(Qt.Key.Key_F9)
+    hand.trigger("pane.toggle Lines")
     hand.until(lambda: hand.window.panes["Lines"].view.isVisible())
     hand.window.panes["Lines"].view.setFocus()
     hand.key(Qt.Key.Key_Down)

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
 import visualizer
 from tests.support.tiny_models import POSITIONS, VOCABULARY, save_tiny_model
 from tests.support.window_fixtures import TEXT_OF_MODEL as TEXT
-from tests.support.window_input import CONTROL, PATIENCE_MS, link_in, words
+from tests.support.window_input import PATIENCE_MS, link_in, words
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.errors import InputError
 from visualizer.features.explain.presenter import CELL_PANEL
@@ -134,7 +134,7 @@ def test_the_table_has_the_heads_of_all_layers_and_shows_one(model_window: Hand)
 
 def test_its_weights_can_be_multiplied_by_the_lengths_of_its_values(model_window: Hand) -> None:
     hand = model_window
-    hand.press(Qt.Key.Key_V, CONTROL | Qt.KeyboardModifier.ShiftModifier)
+    hand.trigger("view.set_weight_transform times-value")
     hand.settle()
     run = hand.window.workspace.run
     assert run
@@ -384,7 +384,7 @@ def test_a_weight_is_followed_back_to_the_embedding_and_forth(model_window: Hand
     assert "the token’s row of embed_tokens" in pane.sentence.text()
     assert pane.terms.text().count("embed_tokens") == 1
     for wanted in reversed(met[:-1]):
-        hand.press(Qt.Key.Key_BracketLeft)
+        hand.trigger("cell.go -1")
         hand.settle()
         assert (workspace.view.layer, workspace.view.pinned) == wanted
 

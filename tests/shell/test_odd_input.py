@@ -12,7 +12,7 @@ from PySide6.QtGui import QTextOption
 from PySide6.QtWidgets import QApplication, QDoubleSpinBox, QLabel, QPlainTextEdit, QSlider
 
 from tests.support.examples import others_slow
-from tests.support.window_input import CONTROL, SHIFT, link_in, words
+from tests.support.window_input import link_in, words
 from visualizer.attention import device as attention_device
 from visualizer.attention.settings import SETTINGS
 from visualizer.attention.spec import BooleanMatrix, Device, NumberMatrix
@@ -149,7 +149,7 @@ def test_more_tokens_than_allowed(hand: Hand) -> None:
     assert hand.shown is board
     said = hand.text_problem
     assert "The heatmaps were not updated." in words(hand.window.notice)
-    hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
+    hand.trigger("workspace.resample seed")
     hand.settle()
     assert hand.text_problem == said
     hand.compose("again")

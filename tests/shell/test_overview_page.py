@@ -167,7 +167,7 @@ def test_enter_opens_a_head_and_escape_returns(captured: Hand) -> None:
 
 def test_its_shortcut_shows_it_and_the_heatmaps_in_turn(captured: Hand) -> None:
     for expected in (False, True, False):
-        captured.press(Qt.Key.Key_F8, SHIFT)
+        captured.trigger("pane.toggle Layers")
         captured.settle()
         assert is_overview_shown(captured) is expected
         assert captured.window.docks.actions["Layers"].isChecked() is expected

@@ -181,7 +181,7 @@ def test_tokens_are_plain_in_playback_predictions_and_comparisons(captured: Hand
     window = hand.window
     told = 0
     hand.board.setFocus()
-    hand.press(Qt.Key.Key_2, ALT)
+    hand.trigger("playback.set_grain row")
     for _ in range(len(TOKENS) + 1):
         hand.key(Qt.Key.Key_PageDown)
         hand.settle()

@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QLabel
 
 from tests.support.accessible_text import heard
-from tests.support.window_input import CONTROL, PATIENCE_MS, SHIFT, Hand
+from tests.support.window_input import PATIENCE_MS, Hand
 from visualizer.documents import recent_files
 from visualizer.documents.document_file import DOCUMENT_SUFFIX, SavedDocument, document_bytes
 from visualizer.features.next_token.presenter import NEXT_TOKEN_PANEL
@@ -190,7 +190,7 @@ def test_the_trained_example_is_a_model_whose_copying_breaks_without_a_head(hand
     assert (before.token, before.probability > 0.99) == ("j", True)
     pane = hand.window.panes["Next token"]
     assert f"layer {layer + 1}, head {head + 1}" in pane.heads.text().lower()
-    hand.press(Qt.Key.Key_J, CONTROL | SHIFT)
+    hand.trigger("head_edit.toggle")
     hand.settle()
     after = hand.window.workspace.screen.panel(NEXT_TOKEN_PANEL).rows[0]
     assert after.token == "j"

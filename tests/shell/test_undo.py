@@ -199,7 +199,7 @@ def test_a_new_change_forgets_what_was_undone(hand: Hand) -> None:
     hand.press(Qt.Key.Key_M)
     hand.press(Z)
     assert can(hand) == (False, True)
-    hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
+    hand.trigger("workspace.resample seed")
     assert can(hand) == (True, False)
 
 

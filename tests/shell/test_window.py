@@ -10,7 +10,7 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QApplication, QComboBox, QDoubleSpinBox, QSlider, QSpinBox, QWidget
 
-from tests.support.window_input import CONTROL, SHIFT, Hand, words
+from tests.support.window_input import Hand, words
 from visualizer.attention.spec import DropoutMode
 from visualizer.cli.document_options import build_document
 from visualizer.cli.options import create_parser
@@ -164,7 +164,7 @@ def test_dropout_has_a_panel_and_another_draw(hand: Hand) -> None:
     np.testing.assert_array_equal(hand.panel("weights").values, weights.values)
     ends = [hand.panel(stage).colour.high for stage in ("weights", "dropped")]
     assert 0 < ends[0] < ends[1]  # kept weights are scaled up
-    hand.press(Qt.Key.Key_T)
+    hand.trigger("module.toggle_training_mode")
     hand.settle()
     assert hand.window.workspace.document.spec.mode is DropoutMode.EVAL
     assert hand.stages == ["scores", "weights", "context"]
@@ -237,7 +237,7 @@ def test_the_error_of_a_matrix_stays_until_it_changes(hand: Hand) -> None:
     hand.key(Qt.Key.Key_X)
     said = "Row 2 contains “x”. Use only 0 and 1."
     assert hand.problem("own_mask") == said
-    hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
+    hand.trigger("workspace.resample seed")
     assert hand.problem("own_mask") == said
     assert said in words(hand.window.notice)
     hand.press(Qt.Key.Key_M)  # it has no effect with another mask

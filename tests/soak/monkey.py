@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QEvent, QMimeData, QPoint, QPointF, Qt, QUrl
 from PySide6.QtGui import (
+    QAction,
     QDragEnterEvent,
     QDragMoveEvent,
     QDropEvent,
@@ -98,7 +99,7 @@ class Monkey:
         self._server = server
         self.faults = Faults(place, chance, server)
         self.commands: set[str] = set()
-        """Ids of the commands whose shortcuts have been pressed."""
+        """Ids of the commands that have been run."""
         self.tell: Callable[[str], None] = lambda what: None
         """Called with the description of an action that is about to start and may not end."""
         self._more: deque[Callable[[], object]] = deque()
@@ -262,12 +263,16 @@ class Monkey:
     def _command(self, target: QWidget) -> str:
         is_lab = isinstance(target.window(), LabWindow)
         row = self._chance.choice(LAB_COMMANDS) if is_lab else self._chance.choice(COMMANDS)
-        if not row.shortcuts or (row.id in ENDING and self._is_mostly()):
+        is_blocked = not _handle(target) or self._is_blocked(target.window())
+        if is_blocked or (row.id in ENDING and self._is_mostly()):
             return "no command"
-        keys = QKeySequence(self._chance.choice(row.shortcuts))
-        combined = keys[0]  # type: ignore[index]
         self.tell(f"command {row.id}")
-        self._key(target, combined.key(), combined.keyboardModifiers())
+        if row.shortcuts:
+            keys = QKeySequence(self._chance.choice(row.shortcuts))
+            combined = keys[0]  # type: ignore[index]
+            self._key(target, combined.key(), combined.keyboardModifiers())
+        elif action := target.window().findChild(QAction, row.id):
+            action.trigger()
         self.commands.add(row.id)
         return f"command {row.id}"
 

@@ -127,7 +127,7 @@ class Run:
         wait_for_processes()  # may take as long as the processes' timeouts
         join_abandoned_workers()
         self._server.lose()
-        known = {row.id for row in COMMANDS if row.shortcuts}
+        known = {row.id for row in COMMANDS}
         rare = sorted(known - self._monkey.commands)
         _tell(f"{FIGURE}{len(known) - len(rare)} of {len(known)} commands; not: {', '.join(rare)}")
 

@@ -52,6 +52,11 @@ class LabUser:
         QTest.keyClick(QApplication.focusWidget() or self.window, key, modifiers)
         self.wait_until_shown()
 
+    def trigger(self, command: str) -> None:
+        """Run a command as its menu entry does, which has no effect if it is disabled."""
+        self.window.menus.by_id[command].trigger()
+        self.wait_until_shown()
+
     def keys(self, text: str) -> None:
         QTest.keyClicks(QApplication.focusWidget() or self.window, text)
         self.wait_until_shown()

@@ -150,6 +150,10 @@ class Hand:
         target = QApplication.focusWidget() or self.window
         QTest.keyClick(target, key, modifiers)
 
+    def trigger(self, command: str) -> None:
+        """Run a command as its menu entry does, which has no effect if it is disabled."""
+        self.window.actions_.by_id[command].trigger()
+
     def key(self, key: Qt.Key) -> None:
         self.press(key, Qt.KeyboardModifier.NoModifier)
 

@@ -93,6 +93,12 @@ def seen(hand: Hand) -> ZoomRange | None:
     return hand.shown.zoom
 
 
+def run(hand: Hand, command: str) -> None:
+    """Run a command, and wait until the effect is shown."""
+    hand.trigger(command)
+    hand.settle()
+
+
 def press(hand: Hand, key: Qt.Key, modifiers: Qt.KeyboardModifier = CONTROL) -> None:
     """Press a key in the focused widget, and wait until the effect is shown."""
     hand.press(key, modifiers)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class BoundKey(QKeyEvent):
-    """A key that the platform binds to one standard action, as X11 does with Ctrl+U."""
+    """A key that the platform binds to one standard action."""
 
     def __init__(self, meaning: QKeySequence.StandardKey) -> None:
         control = Qt.KeyboardModifier.ControlModifier
@@ -31,8 +31,8 @@ class BoundKey(QKeyEvent):
     ("meaning", "is_of_window"),
     [
         (QKeySequence.StandardKey.Undo, True),
-        (QKeySequence.StandardKey.DeleteCompleteLine, True),
-        (QKeySequence.StandardKey.DeleteEndOfLine, True),
+        (QKeySequence.StandardKey.Redo, True),
+        (QKeySequence.StandardKey.DeleteCompleteLine, False),
         (QKeySequence.StandardKey.Copy, False),
     ],
 )

@@ -25,7 +25,7 @@ from visualizer.heatmap.cell_lookup import cell_at
 from visualizer.heatmap.cell_selection_controller import CellSelectionController
 from visualizer.session.measurement_controller import HeadMeasurementController
 from visualizer.session.model_question_controller import ModelQuestionController
-from visualizer.widgets.labels import plain_tooltip
+from visualizer.widgets.commands import show_command_tooltip
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -132,7 +132,7 @@ class FeatureControllers:
     def set_command_tooltips(self, buttons: Mapping[QWidget, str]) -> None:
         """Give each button (key) the tooltip of the equivalent command, whose id is the value."""
         for button, id_ in buttons.items():
-            button.setToolTip(plain_tooltip(self.actions[id_].toolTip()))
+            show_command_tooltip(button, self.actions[id_])
 
     def connect_measurement(self, control: MeasurementControl) -> None:
         """Connect buttons that start and stop measuring the heads of a long text."""

@@ -88,6 +88,7 @@ class LabWindow(QMainWindow):
         self.menus = CommandMenus(self, LAB_COMMANDS)
         self.settings_pane = settings_pane or SettingsPane()
         self.runs_pane = RunsPane(self._actions_by_name(RUN_COMMANDS))
+        self.menus.enable_shortcuts(self.runs_pane.list)
         self.run_controller = RunController(self.lab, self.runs_pane, self)
         self.run_export_controller = RunExportController(self.lab, self)
         self.training_bar, self.notices = (

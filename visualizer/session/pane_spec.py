@@ -88,7 +88,7 @@ class PaneSpec(Struct, frozen=True):
     connect : callable
         Connects the widget's signals to the shared controllers or to the pane's own controller.
     shortcut : str
-        The keyboard shortcut that toggles the pane.
+        The default shortcut that toggles the pane; empty if there is none.
     is_open : bool
         Whether the pane has a tab in a new window.
     panel : PanelSpec, optional
@@ -116,7 +116,7 @@ class PaneSpec(Struct, frozen=True):
     tip: str
     widget: str
     connect: Callable[[Any, Any], None]
-    shortcut: str
+    shortcut: str = ""
     area: PaneArea = PaneArea.RIGHT
     is_open: bool = False
     panel: PanelSpec[Any] | None = None

@@ -76,7 +76,7 @@ class WindowControllers(FeatureControllers):
         self.recovery_prompt = RecoveryPrompt(window)
         self.recent_files_controller = RecentFilesController(recent_menu, window)
         self.presenter_mode = PresenterModeController(
-            workspace, window, docks, self.board, settings_bar
+            workspace, window, docks, self.board, settings_bar, actions
         )
         self.reduced_motion_controller = ReducedMotionController(window)
         self.settings_controller = SettingsController(
@@ -94,6 +94,7 @@ class WindowControllers(FeatureControllers):
             self.document_controller,
             self.lesson_controller,
             program.read_example,
+            self.set_command_tooltips,
         )
 
     def _board_menu_actions(self) -> BoardMenuActions:

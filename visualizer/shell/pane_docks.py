@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from PySide6.QtCore import QChildEvent, QEvent, QObject, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QApplication,
     QDockWidget,
@@ -28,7 +27,6 @@ from visualizer.shell.central_pane_container import (
     is_visible_only_in_heatmaps,
 )
 from visualizer.shell.pane_table import PANES
-from visualizer.widgets.commands import tooltip_with_shortcut
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import PlainTextLabel, plain_tooltip
 from visualizer.widgets.layouts import column_layout
@@ -36,7 +34,7 @@ from visualizer.widgets.layouts import column_layout
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from PySide6.QtWidgets import QMenu
+    from PySide6.QtGui import QAction
 
     from visualizer.session.document import Document
     from visualizer.session.pane_spec import PaneSpec
@@ -262,20 +260,30 @@ def _set_up_tab_bar(bar: QTabBar) -> None:
     bar.setUsesScrollButtons(True)
     for button in bar.findChildren(QToolButton):
         button.setToolTip(plain_tooltip(SCROLL_TOOLTIPS.get(button.objectName(), "Panes")))
-    bar.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every pane has its own shortcut
+    bar.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # a menu lists the panes
 
 
 class PaneDocks(QObject):
-    """Manager of the panes of a window: those in docks, and those in place of the heatmaps."""
+    """Manager of the panes of a window: those in docks, and those in place of the heatmaps.
+
+    Parameters
+    ----------
+    actions : mapping
+        By pane id, the action that toggles the pane; it is checked while the pane is visible.
+    """
 
     changed = Signal(object)
     """Emitted with the ids of the panes that are needed; of tabbed panes, only the front one."""
 
     def __init__(
-        self, window: QMainWindow, finish: Callable[[PaneSpec, Any], object], home: QWidget
+        self,
+        window: QMainWindow,
+        finish: Callable[[PaneSpec, Any], object],
+        home: QWidget,
+        actions: Mapping[str, QAction],
     ) -> None:
         super().__init__(window)
-        self._window, self._finish = window, finish
+        self._window, self._finish, self.actions = window, finish, actions
         self.visible_pane_ids: frozenset[str] = frozenset()
         """The ids of the visible panes; of tabbed panes, only the front one."""
         self._is_held = False
@@ -301,15 +309,12 @@ class PaneDocks(QObject):
         """The panes that are shown in place of the heatmaps."""
         window.installEventFilter(self)  # before Qt creates the tab bars
         window.setTabPosition(Qt.DockWidgetArea.AllDockWidgetAreas, QTabWidget.TabPosition.North)
-        self.actions: dict[str, QAction] = {}
-        """By pane id, the action that brings a pane to the front or closes the front pane."""
         for pane in PANES:
             if pane.area is PaneArea.CENTRE:
                 self.pages[pane.id] = CentralPaneContainer(pane, window, self.panes, home)
             else:
                 self.docks[pane.id] = dock = PaneDock(pane, window, self.panes, home)
                 window.addDockWidget(SIDES[pane.area], dock)
-            self.actions[pane.id] = self._create_action(pane)
         self.by_id: dict[str, PaneDock | CentralPaneContainer] = {**self.docks, **self.pages}
 
     def create_initial_panes(self) -> None:
@@ -378,15 +383,7 @@ class PaneDocks(QObject):
         horizontal = Qt.Orientation.Horizontal
         self._window.resizeDocks([*widths], [*widths.values()], horizontal)
 
-    def _create_action(self, pane: PaneSpec) -> QAction:
-        action = QAction(pane.title, self._window)
-        action.setCheckable(True)
-        action.setShortcut(pane.shortcut)
-        action.setToolTip(plain_tooltip(tooltip_with_shortcut(pane.tip, action)))
-        action.triggered.connect(partial(self._toggle_pane, pane.id))
-        return action
-
-    def _toggle_pane(self, id_: str) -> None:
+    def toggle_pane(self, id_: str) -> None:
         """Close a pane if it is in front; otherwise, bring it to the front."""
         if id_ in self.visible_pane_ids:
             self.by_id[id_].hide()
@@ -394,11 +391,6 @@ class PaneDocks(QObject):
         else:
             self.open_pane(id_)
         self.actions[id_].setChecked(id_ in self.visible_pane_ids)
-
-    def add_to_menu(self, menu: QMenu) -> None:
-        """Add the panes' actions to a menu."""
-        for pane in PANES:
-            menu.addAction(self.actions[pane.id])
 
     @property
     def _needed_pane_ids(self) -> frozenset[str]:

@@ -29,12 +29,13 @@ from visualizer.features.mask_editor.presenter import MASK_EDIT_PANEL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.widgets.focus_ring import OWN_FOCUS_PROPERTY
 from visualizer.widgets.fonts import enlarged_system_font
+from visualizer.widgets.shortcuts import format_shortcuts
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent
+    from PySide6.QtGui import QAction, QKeyEvent, QMouseEvent, QPaintEvent
     from PySide6.QtWidgets import QMainWindow
 
     from visualizer.session.workspace import Workspace
@@ -43,10 +44,12 @@ if TYPE_CHECKING:
 TEXT_SCALE = 1.5
 STROKE_SCALE = 1.75
 """Factor by which frames are widened so that they are visible from the back of a room."""
-HINT = (
-    "Presenter mode  ·  Page Down, Page Up: step  ·  1 to 9: head, 0: all heads"
-    "  ·  B or .: blank the screen  ·  F5 or Esc: exit"
+HINT_SEPARATOR = "  ·  "
+HINTED_COMMANDS = (
+    (("playback.step 1", "playback.step -1"), "step"),
+    (("presenter_mode.blank",), "blank the screen"),
 )
+"""Commands whose shortcuts the status bar shows, and their effect."""
 BLANK_HINT = "Presenter mode  ·  press any key to show the heatmaps"
 MAX_HEIGHT_PX = 2**24 - 1
 
@@ -122,9 +125,10 @@ class PresenterModeController(QObject):
         docks: PaneDocks,
         board: QWidget,
         settings_bar: QWidget,
+        actions: Mapping[str, QAction],
     ) -> None:
         super().__init__(window)
-        self._settings_bar = settings_bar
+        self._settings_bar, self._actions = settings_bar, actions
         self._workspace, self._window = workspace, window
         self._docks, self._board = docks, board
         self._before: WindowArrangement | None = None
@@ -246,7 +250,23 @@ class PresenterModeController(QObject):
             self._show_key_hints()
 
     def _show_key_hints(self) -> None:
-        self.messageReported.emit(BLANK_HINT if self.blank_screen_widget.isVisible() else HINT)
+        is_blank = self.blank_screen_widget.isVisible()
+        self.messageReported.emit(BLANK_HINT if is_blank else self._list_keys())
+
+    def _list_keys(self) -> str:
+        hints = [
+            f"{keys}: {effect}"
+            for ids, effect in HINTED_COMMANDS
+            if (keys := self._format_shortcuts(*ids))
+        ]
+        leave = " or ".join(filter(None, (self._format_shortcuts("presenter_mode.toggle"), "Esc")))
+        heads = "1 to 9: head, 0: all heads"
+        return HINT_SEPARATOR.join(("Presenter mode", *hints, heads, f"{leave}: exit"))
+
+    def _format_shortcuts(self, *ids: str) -> str:
+        return format_shortcuts(
+            keys.toString() for id_ in ids for keys in self._actions[id_].shortcuts()
+        )
 
     def show_theme(self, theme: Theme) -> None:
         """Apply another theme, and show the available keys again."""

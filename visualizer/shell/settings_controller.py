@@ -41,10 +41,10 @@ class SettingsController(QObject):
         setup: SetupController,
         document_controller: DocumentController,
         reduced_motion_controller: ReducedMotionController,
-        name_keys: Callable[[Mapping[QWidget, str]], object],
+        set_command_tooltips: Callable[[Mapping[QWidget, str]], object],
     ) -> None:
         super().__init__(window)
-        self._name_keys = name_keys
+        self._set_command_tooltips = set_command_tooltips
         self._window, self._workspace = window, workspace
         self._view_controller, self._setup = view_controller, setup
         self._document_controller = document_controller
@@ -56,7 +56,7 @@ class SettingsController(QObject):
         """Open the Settings window, or bring it to the front."""
         if self.dialog is None:
             self.dialog = dialog = SettingsDialog(self._window, list_data_folders())
-            self._name_keys({dialog.motion: "reduced_motion.toggle"})
+            self._set_command_tooltips({dialog.motion: "reduced_motion.toggle"})
             dialog.finished.connect(self._clear_dialog)
             dialog.schemeChosen.connect(self.choose_colour_scheme)
             dialog.textSizeChosen.connect(self._choose_text_size)

@@ -16,9 +16,9 @@ from visualizer.widgets import app_settings
 from visualizer.widgets.theme import LIGHT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-    from PySide6.QtWidgets import QMainWindow
+    from PySide6.QtWidgets import QMainWindow, QWidget
 
     from visualizer.features.lessons.controller import LessonController
     from visualizer.session.document import Document
@@ -47,11 +47,13 @@ class StartPageController(QObject):
         document_controller: DocumentController,
         lesson_controller: LessonController,
         read_example: Callable[[], SavedDocument],
+        set_command_tooltips: Callable[[Mapping[QWidget, str]], object],
     ) -> None:
         super().__init__(window)
         self._window, self._workspace = window, workspace
         self._document_controller = document_controller
         self._lesson_controller, self._read_example = lesson_controller, read_example
+        self._set_command_tooltips = set_command_tooltips
         self._theme: Theme = LIGHT
         self._covered: Document | None = None
         self.page: StartPage | None = None
@@ -63,6 +65,7 @@ class StartPageController(QObject):
             return
         self._covered = self._workspace.document
         self.page = page = StartPage(self._window)
+        self._set_command_tooltips({page.open: "document.open"})
         page.exampleChosen.connect(self._open_example)
         page.documentChosen.connect(self._document_controller.open)
         page.openRequested.connect(self._document_controller.choose_and_open_file)

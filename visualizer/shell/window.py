@@ -26,7 +26,6 @@ from visualizer.shell import screen_reader_announcer
 from visualizer.shell.commands import (
     COMMANDS,
     LESSONS,
-    OPEN_PANES,
     RECENT_MENU,
     START_PAGE_CLOSING_COMMANDS,
     window_state,
@@ -144,7 +143,8 @@ class MainWindow(QMainWindow):
         status_bar.addPermanentWidget(self.provenance)
         self.actions_ = CommandMenus(self, COMMANDS)
         self.announcer = screen_reader_announcer.ScreenReaderAnnouncer(self.board)
-        self.docks = PaneDocks(self, self._connect_pane, self.board)
+        toggles = {pane.id: self.actions_.by_id[f"pane.toggle {pane.id}"] for pane in PANES}
+        self.docks = PaneDocks(self, self._connect_pane, self.board, toggles)
         self.panes = self.docks.panes
         self.view_bar = ViewBar(self.actions_.by_id)
         self.compare_bar = ComparisonBar(self.actions_.by_id)
@@ -175,7 +175,6 @@ class MainWindow(QMainWindow):
         self.enable_heatmap_shortcuts(self.board, *self.playback_bar.text_widgets)
         self.focus_ring = FocusRing(self)
         self.docks.connect_opening_commands(self.actions_.by_id)
-        self.docks.add_to_menu(self.actions_.find_or_create_menu(OPEN_PANES))
         self.actions_.set_controllers(self.controllers)
         _connect_signals(self)
         self.set_colour_scheme(self.scheme)
@@ -522,6 +521,6 @@ def _connect_signals(window: MainWindow) -> None:
     for changed in (to.start_page.opened, to.start_page.left):
         changed.connect(window.show_caption_and_status)
     actions = (window.actions_.by_id[id_] for id_ in START_PAGE_CLOSING_COMMANDS)
-    for action in (*actions, *window.docks.actions.values()):
+    for action in actions:
         action.triggered.connect(to.start_page.close_page)
     QApplication.styleHints().colorSchemeChanged.connect(window.follow_system_colour_scheme)

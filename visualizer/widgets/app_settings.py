@@ -99,6 +99,7 @@ COLOUR_MAP_KEYS = {
     ColourMapKind.SEQUENTIAL: "colour map",
     ColourMapKind.DIVERGING: "signed colour map",
 }
+SHORTCUTS = "shortcuts"
 FILE_DIALOG, FILE_DIALOG_SEAL = "file dialog", "file dialog seal"
 RECOVERY, LESSONS, RUNS = "recovery", "lessons", "runs"
 """Names of folders in the user's data folder."""
@@ -315,6 +316,20 @@ def load_device() -> Device:
 def save_device(device: Device) -> None:
     """Store the device for new documents."""
     store_values({DEVICE: device.value})
+
+
+def load_shortcuts() -> dict[str, tuple[str, ...]]:
+    """Return the user's own shortcuts by command id; a command may have none."""
+    stored = load_value(SHORTCUTS)
+    rows = stored.split("\n") if isinstance(stored, str) else []
+    found = (row.split("\t") for row in rows if row)
+    return {id_: tuple(filter(None, keys)) for id_, *keys in found}
+
+
+def save_shortcuts(shortcuts: Mapping[str, Sequence[str]]) -> None:
+    """Store the shortcuts of the commands for which the user has changed them."""
+    rows = ("\t".join((id_, *keys)) for id_, keys in shortcuts.items())
+    store_values({SHORTCUTS: "\n".join(rows)})
 
 
 def reduced_motion_style_sheet() -> str:

@@ -5,16 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
 from PySide6.QtWidgets import QMenu, QMenuBar
 
+from visualizer.widgets.app_settings import load_shortcuts
 from visualizer.widgets.dialogs import ShortcutGroup
 from visualizer.widgets.icons import icon
 from visualizer.widgets.labels import plain_tooltip
+from visualizer.widgets.shortcuts import (
+    add_platform_shortcut,
+    format_shortcuts,
+    shortcut_problem,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from PySide6.QtWidgets import QMainWindow, QWidget
 
@@ -62,11 +68,16 @@ class Command(Struct, Generic[ControllersT, StateT], frozen=True):
         Runs the command, given the window's controllers.
     group : str
         Name shared by mutually exclusive commands; empty if there are none.
+    shortcuts : tuple of str
+        The default shortcuts; a `standard` shortcut of the platform precedes them.
+    standard : QKeySequence.StandardKey, optional
+        The platform's standard command with the same meaning, whose shortcut is used.
     has_separator : bool
         Whether a separator precedes the command in the menu.
     has_local_shortcut : bool
-        Whether the shortcut works only in the heatmaps and the timeline, because other widgets use
-        the key for typing. In the main window, characters also work in widgets that ignore them.
+        Whether the shortcut works only in some widgets, because others use the key for typing or
+        moving: in the heatmaps and the timeline or, in the lab, in the list of runs. In the main
+        window, characters also work in widgets that ignore them.
     is_enabled : callable, optional
         Whether the command is enabled; if omitted, it is always enabled.
     is_checked : callable, optional
@@ -82,6 +93,7 @@ class Command(Struct, Generic[ControllersT, StateT], frozen=True):
     text: str
     run: Callable[[ControllersT], object]
     shortcuts: tuple[str, ...] = ()
+    standard: QKeySequence.StandardKey | None = None
     icon: str = ""
     group: str = ""
     has_separator: bool = False
@@ -97,25 +109,50 @@ class Command(Struct, Generic[ControllersT, StateT], frozen=True):
         within = self.menu.partition(">")[2]
         return (f"{within}: {self.text}" if within else self.text).replace("&", "")
 
+    @property
+    def default_shortcuts(self) -> tuple[str, ...]:
+        """The default shortcuts on this platform."""
+        return add_platform_shortcut(self.shortcuts, self.standard)
 
-def tooltip_with_shortcut(tip: str, action: QAction) -> str:
-    """Append the first shortcut of an action to a tooltip."""
-    keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-    return f"{tip.removesuffix('…')} ({keys})" if keys else tip
+    def usable_shortcuts(self, shortcuts: Iterable[str]) -> tuple[str, ...]:
+        """Return the given shortcuts without those that the command cannot have."""
+        return tuple(
+            QKeySequence(keys).toString()
+            for keys in shortcuts
+            if not shortcut_problem(keys, is_local=self.has_local_shortcut)
+        )
+
+
+def resolve_shortcuts(commands: Iterable[Command[Any, Any]]) -> dict[str, tuple[str, ...]]:
+    """Return the current shortcuts of a window's commands by command id.
+
+    Each shortcut belongs to a single command, because Qt ignores ambiguous shortcuts: the user's
+    own shortcuts precede the defaults. Unusable ones, for example in damaged settings, are ignored.
+    """
+    rows, own = tuple(commands), load_shortcuts()
+    owners: dict[str, str] = {}
+    for row in sorted(rows, key=lambda row: row.id not in own):
+        is_own = row.id in own
+        wanted = row.usable_shortcuts(own[row.id]) if is_own else row.default_shortcuts
+        for keys in wanted:
+            owners.setdefault(keys, row.id)
+    return {
+        row.id: tuple(keys for keys, owner in owners.items() if owner == row.id) for row in rows
+    }
 
 
 class CommandAction(QAction):
     """Action that runs a command on the current controllers."""
 
+    toolTipChanged = Signal(str)
+
     def __init__(self, command: Command[Any, Any], window: QMainWindow) -> None:
         super().__init__(command.text, window)
         self.command = command
         self.controllers: object = None
+        self._tip = command.tip or command.description
         self.setObjectName(command.id)
-        self.setShortcuts([QKeySequence(keys) for keys in command.shortcuts])
-        self.setToolTip(
-            plain_tooltip(tooltip_with_shortcut(command.tip or command.description, self))
-        )
+        self.set_tip(self._tip)
         self.setCheckable(command.is_checked is not None)
         if command.has_local_shortcut:
             self.setShortcutContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
@@ -123,6 +160,27 @@ class CommandAction(QAction):
 
     def _run_command(self) -> None:
         self.command.run(self.controllers)
+
+    def set_shortcuts(self, shortcuts: tuple[str, ...]) -> None:
+        """Set the shortcuts, and name the first one in the tooltip."""
+        self.setShortcuts([QKeySequence(keys) for keys in shortcuts])
+        self.set_tip(self._tip)
+
+    def set_tip(self, tip: str) -> None:
+        """Set the tooltip, to which the shortcut is added."""
+        self._tip = tip
+        keys = self.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
+        before = self.toolTip()
+        self.setToolTip(plain_tooltip(f"{tip.removesuffix('…')} ({keys})" if keys else tip))
+        if self.toolTip() != before:
+            self.toolTipChanged.emit(self.toolTip())
+
+
+def show_command_tooltip(button: QWidget, action: QAction) -> None:
+    """Give a button the tooltip of a command, also after the command's shortcut has changed."""
+    button.setToolTip(plain_tooltip(action.toolTip()))
+    if isinstance(action, CommandAction):
+        action.toolTipChanged.connect(button.setToolTip)
 
 
 def add_separator(menu: QMenu, before: QAction | None = None) -> QAction:
@@ -203,6 +261,7 @@ class CommandMenus(Generic[ControllersT, StateT]):
         self._groups: dict[str, QActionGroup] = {}
         self._appearances: dict[str, CommandAppearance] = {}
         self.by_id = {command.id: self._create_action(command) for command in self._commands}
+        self.update_shortcuts()
         self._conditions = CachedStateConditions(
             condition
             for row in self._commands
@@ -234,6 +293,11 @@ class CommandMenus(Generic[ControllersT, StateT]):
         """Set the controllers that the commands act on."""
         for action in self.by_id.values():
             action.controllers = controllers
+
+    def update_shortcuts(self) -> None:
+        """Use the current shortcuts of all commands."""
+        for id_, shortcuts in resolve_shortcuts(self._commands).items():
+            self.by_id[id_].set_shortcuts(shortcuts)
 
     def enable_shortcuts(self, *widgets: QWidget) -> None:
         """Enable the shortcuts of commands with local shortcuts in the given widgets."""
@@ -281,7 +345,7 @@ class CommandMenus(Generic[ControllersT, StateT]):
         if appearance.entry:
             action.setText(appearance.entry)
         if appearance.tip:
-            action.setToolTip(plain_tooltip(tooltip_with_shortcut(appearance.tip, action)))
+            action.set_tip(appearance.tip)
 
     def show_theme(self, theme: Theme) -> None:
         """Draw the icons in the theme's text colour."""
@@ -291,11 +355,13 @@ class CommandMenus(Generic[ControllersT, StateT]):
                 self.by_id[command.id].setIcon(icon(command.icon, theme.ink))
 
 
-def shortcuts_by_menu(commands: Iterable[Command[Any, Any]]) -> list[ShortcutGroup]:
-    """Group the shortcuts of commands by menu."""
+def shortcuts_by_menu(commands: Sequence[Command[Any, Any]]) -> list[ShortcutGroup]:
+    """Group the current shortcuts of commands by menu."""
     groups: dict[str, list[tuple[str, str]]] = {}
+    current = resolve_shortcuts(commands)
     for row in commands:
         menu = row.menu.partition(">")[0].replace("&", "")
-        if row.shortcuts:
-            groups.setdefault(menu, []).append((row.description, ", ".join(row.shortcuts)))
+        if current[row.id]:
+            words = row.description, format_shortcuts(current[row.id])
+            groups.setdefault(menu, []).append(words)
     return [ShortcutGroup(title, tuple(rows)) for title, rows in groups.items()]

@@ -6,11 +6,7 @@ from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QDropEvent, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import QLineEdit, QWidget
 
-WINDOW_SHORTCUTS = (
-    *(QKeySequence.StandardKey.Undo, QKeySequence.StandardKey.Redo),
-    # On X11, Ctrl+U and Ctrl+K would clear a number field.
-    *(QKeySequence.StandardKey.DeleteCompleteLine, QKeySequence.StandardKey.DeleteEndOfLine),
-)
+WINDOW_SHORTCUTS = (QKeySequence.StandardKey.Undo, QKeySequence.StandardKey.Redo)
 """Editing shortcuts of text fields that this program uses for window commands."""
 
 

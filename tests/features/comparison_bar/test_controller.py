@@ -42,6 +42,11 @@ def press(hand: Hand, key: Qt.Key, modifiers: Qt.KeyboardModifier = CONTROL) -> 
     hand.settle()
 
 
+def run(hand: Hand, command: str) -> None:
+    hand.trigger(command)
+    hand.settle()
+
+
 def button(hand: Hand, name: str) -> QToolButton:
     (found,) = (one for one in bar(hand).findChildren(QToolButton) if one.text() == name)
     return found
@@ -73,7 +78,7 @@ def titles(hand: Hand) -> list[str]:
 def kept(hand: Hand) -> Hand:
     """Keep a run with the mask as A; B has no mask."""
     hand.settle()
-    press(hand, Qt.Key.Key_D)
+    run(hand, "comparison.keep_as_a")
     press(hand, Qt.Key.Key_M)
     return hand
 
@@ -102,19 +107,22 @@ def test_a_b_and_the_difference_are_shown_for_one_cell(kept: Hand) -> None:
 
 def test_the_kept_run_is_the_previous_run(hand: Hand) -> None:
     hand.settle()
-    run = hand.window.workspace.run
-    assert run
-    before = run.trace.read("weights").copy()
-    press(hand, Qt.Key.Key_D)
-    for key in (Qt.Key.Key_M, Qt.Key.Key_T, Qt.Key.Key_Z, Qt.Key.Key_Z):
-        press(hand, key)
+    kept_run = hand.window.workspace.run
+    assert kept_run
+    before = kept_run.trace.read("weights").copy()
+    run(hand, "comparison.keep_as_a")
+    for command in (
+        *("module.toggle_causal_mask", "module.toggle_training_mode"),
+        *2 * ("workspace.undo",),
+    ):
+        run(hand, command)
     np.testing.assert_array_equal(part(hand, ComparisonSide.A, 1).values, before[1])
 
 
 def test_the_largest_difference_can_be_pinned(kept: Hand) -> None:
     largest = kept.window.workspace.screen.panel(COMPARISON_PANEL)
     assert largest
-    press(kept, Qt.Key.Key_G)
+    run(kept, "comparison.go_to_largest")
     assert kept.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned == largest.largest
     assert "Largest difference: −" in bar(kept).result.text()
     kept.window.controllers.cell_selection_controller.unpin_cell()
@@ -142,7 +150,7 @@ def test_arrow_keys_move_from_a_to_b_to_the_difference(kept: Hand) -> None:
 
 def test_a_and_b_can_be_swapped(kept: Hand) -> None:
     change = part(kept, ComparisonSide.CHANGE).values
-    press(kept, Qt.Key.Key_B)
+    run(kept, "comparison.swap")
     assert mask(kept) is MaskKind.CAUSAL
     np.testing.assert_allclose(part(kept, ComparisonSide.CHANGE).values, -change, atol=1e-7)
     assert bar(kept).summary.text().endswith(": mask: none → causal.")
@@ -178,7 +186,7 @@ def test_stages_chosen_during_a_comparison_are_kept(kept: Hand) -> None:
 
 
 def test_the_original_stages_are_restored_after_two_comparisons(kept: Hand) -> None:
-    press(kept, Qt.Key.Key_H)
+    run(kept, "comparison.compare_heads")
     assert {*kept.stages} == {"weights"}
     click(kept, "Stop")
     assert kept.stages == ["scores", "weights", "context"]
@@ -192,7 +200,7 @@ def test_a_is_the_shown_run_rather_than_the_pending_one(
     hand.settle()
     hand.press(Qt.Key.Key_M)
     hand.until(lambda: len(gate.asked) == 2)
-    hand.press(Qt.Key.Key_D)
+    hand.trigger("comparison.keep_as_a")
     gate.open()
     hand.settle()
     assert bar(hand).summary.text().endswith(": mask: causal → none.")
@@ -215,14 +223,14 @@ def test_texts_of_different_length_are_reported(kept: Hand) -> None:
 
 def test_a_comparison_is_paused_during_playback(viewer: Viewer) -> None:
     hand = viewer.hand
-    press(hand, Qt.Key.Key_D)
+    run(hand, "comparison.keep_as_a")
     viewer.key(Qt.Key.Key_PageDown)
     assert bar(hand).result.text() == PAUSED_NOTICE
     assert {heatmap.part for heatmap in hand.shown.heatmaps} == {ComparisonSide.PLAIN}
     viewer.key(Qt.Key.Key_End)
     assert titles(hand) == ["Weights A", "Weights B", "B − A"]
     viewer.key(Qt.Key.Key_PageDown)
-    press(hand, Qt.Key.Key_D)
+    run(hand, "comparison.keep_as_a")
     assert titles(hand) == ["Weights A", "Weights B", "B − A"]
 
 
@@ -235,7 +243,7 @@ def test_one_of_twelve_heads_is_compared_with_another(hand: Hand) -> None:
     hand.window.workspace.change_setting("heads", 12)
     hand.settle()
     hand.board.setFocus()
-    press(hand, Qt.Key.Key_H)
+    run(hand, "comparison.compare_heads")
     assert titles(hand) == ["Weights, head 1", "Weights, head 2", "Head 2 − head 1"]
     hand.choose("Second head", "Head 12")
     hand.settle()
@@ -253,7 +261,7 @@ def test_one_of_twelve_heads_is_compared_with_another(hand: Hand) -> None:
 
 def test_the_pinned_head_is_compared_with_the_next(hand: Hand) -> None:
     hand.click_cell(Cell("scores", (1, 2, 3)))
-    press(hand, Qt.Key.Key_H)
+    run(hand, "comparison.compare_heads")
     assert titles(hand) == ["Scores, head 2", "Scores, head 1", "Head 1 − head 2"]
 
 
@@ -276,7 +284,7 @@ def test_two_heads_can_be_chosen_after_the_number_of_heads_decreases(
     hand.settle()
     hand.window.controllers.cell_selection_controller.follow_link(Cell("scores", (6, 2, 3)))
     hand.settle()
-    press(hand, Qt.Key.Key_H)
+    run(hand, "comparison.compare_heads")
     hand.type_number("heads", "4")
     hand.settle()
     assert bar(hand).result.text() == "There are only 4 heads."
@@ -300,7 +308,7 @@ def test_the_mean_of_samples_approaches_the_weights(hand: Hand) -> None:
     hand.paste_sentence(LONG)
     hand.window.workspace.change_setting("dropout", 0.5)
     hand.settle()
-    press(hand, Qt.Key.Key_U)
+    run(hand, "comparison.compare_samples")
     assert titles(hand)[2:] == ["Mean of 1 sample", "Mean − weights"]
     mean, sample = (
         part(hand, one, stage="dropped") for one in (ComparisonSide.MEAN, ComparisonSide.PLAIN)
@@ -332,7 +340,7 @@ def test_a_longer_text_limits_the_number_of_samples(
     monkeypatch.setattr(dropout_samples, "MAX_DRAWN_CELLS", 2**16)  # 8 samples
     hand.window.workspace.change_setting("dropout", 0.5)
     hand.settle()
-    press(hand, Qt.Key.Key_U)
+    run(hand, "comparison.compare_samples")
     for _ in range(8):
         click(hand, "Double")
     assert titles(hand)[2] == "Mean of 256 samples"
@@ -354,7 +362,7 @@ def test_a_longer_text_limits_the_number_of_samples(
 def test_another_seed_gives_another_sample(hand: Hand) -> None:
     hand.window.workspace.change_setting("dropout", 0.5)
     hand.settle()
-    press(hand, Qt.Key.Key_U)
+    run(hand, "comparison.compare_samples")
     before = part(hand, ComparisonSide.MEAN, stage="dropped").values
     press(hand, Qt.Key.Key_R)
     assert not np.array_equal(part(hand, ComparisonSide.MEAN, stage="dropped").values, before)
@@ -363,7 +371,7 @@ def test_another_seed_gives_another_sample(hand: Hand) -> None:
 
 def test_a_missing_dropout_is_reported(hand: Hand) -> None:
     hand.settle()
-    press(hand, Qt.Key.Key_U)
+    run(hand, "comparison.compare_samples")
     assert bar(hand).result.text().startswith("Set a dropout rate above 0")
     assert not bar(hand).count.isVisible()
     assert titles(hand) == ["Weights"]
@@ -392,12 +400,12 @@ def test_differences_are_computed_off_the_gui_thread(
     monkeypatch.setattr(dropout_samples, "draw_keep_mask", noting(masks.draw_keep_mask))
     hand.window.workspace.change_setting("dropout", 0.5)
     hand.settle()
-    press(hand, Qt.Key.Key_D)
+    run(hand, "comparison.keep_as_a")
     press(hand, Qt.Key.Key_M)
-    press(hand, Qt.Key.Key_B)
-    press(hand, Qt.Key.Key_G)
-    press(hand, Qt.Key.Key_H)
-    press(hand, Qt.Key.Key_U)
+    run(hand, "comparison.swap")
+    run(hand, "comparison.go_to_largest")
+    run(hand, "comparison.compare_heads")
+    run(hand, "comparison.compare_samples")
     click(hand, "Double")
     hand.hover(Cell("dropped", (0, 2, 1), None, ComparisonSide.CHANGE))
     hand.settle()
@@ -406,11 +414,11 @@ def test_differences_are_computed_off_the_gui_thread(
 
 
 def test_the_bar_does_not_widen_the_window(hand: Hand) -> None:
-    for key in (Qt.Key.Key_F9, Qt.Key.Key_F8):
-        hand.key(key)
+    for pane in ("Lines", "Heads"):
+        hand.trigger(f"pane.toggle {pane}")
     hand.window.resize(1280, 800)
     hand.settle()
-    press(hand, Qt.Key.Key_H)
+    run(hand, "comparison.compare_heads")
     hand.until(lambda: bar(hand).isVisible())
     assert hand.window.width() == 1280
 

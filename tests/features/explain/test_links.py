@@ -56,7 +56,7 @@ def test_from_the_output_to_the_input_and_back(hand: Hand) -> None:
         assert pinned(hand) == cell
     assert not way(hand, -1).isEnabled()
     for cell in seen[1:]:
-        hand.press(Qt.Key.Key_BracketRight)
+        hand.trigger("cell.go 1")
         hand.settle()
         assert pinned(hand) == cell
     assert not way(hand, 1).isEnabled()
@@ -132,7 +132,7 @@ def test_a_cell_far_away_is_scrolled_to(hand: Hand) -> None:
         area = hand.board.area_of_cell(cell)
         assert area
         assert hand.board.viewport().rect().contains(area)
-        hand.press(Qt.Key.Key_BracketLeft)
+        hand.trigger("cell.go -1")
         hand.settle()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from tests.support.screens import resolved
@@ -55,7 +54,7 @@ def test_the_stage_in_focus_is_explained_until_a_cell_is(hand: Hand) -> None:
 def test_a_prediction_is_not_revealed_by_the_stage(hand: Hand) -> None:
     _on_flow_board(hand)
     assert _panel(hand) != EMPTY_STAGE
-    hand.press(Qt.Key.Key_P)
+    hand.trigger("playback.predict")
     hand.settle()
     assert hand.window.workspace.view.guess
     assert _panel(hand) == EMPTY_STAGE

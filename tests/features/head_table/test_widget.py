@@ -453,11 +453,11 @@ def test_the_window_sorts_by_head_after_the_sort_column_is_removed(hand: Hand) -
     for _ in range(2):
         click_title(pane.view, RETRIEVAL)
     hand.board.setFocus()
-    hand.press(Qt.Key.Key_P)
+    hand.trigger("playback.predict")
     hand.settle()
     assert hand.window.workspace.screen.panel(HEADS_PANEL) is None
     hand.key(Qt.Key.Key_Escape)
-    hand.press(Qt.Key.Key_P)
+    hand.trigger("playback.predict")
     hand.settle()
     assert order(pane.view) == ["2", "1", "Mean"]
     assert pane.view.model().columnCount() == last

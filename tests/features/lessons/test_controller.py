@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QDesktopServices, QKeySequence
+from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication
 
 from tests.support.window_input import words
@@ -28,7 +28,8 @@ SHIFT = Qt.KeyboardModifier.ShiftModifier
 
 
 def open_lesson(hand: Hand, number: int) -> None:
-    hand.press(Qt.Key(Qt.Key.Key_0.value + number), ALT | SHIFT)
+    hand.until(lambda: bool(hand.window.controllers.lesson_controller.lessons))
+    hand.window.actions_.menus["&Lessons"].actions()[number - 1].trigger()
     hand.settle()
 
 
@@ -50,13 +51,12 @@ def press_button(hand: Hand, button: QPushButton) -> None:
     hand.settle()
 
 
-def test_the_menu_offers_nine_lessons_each_with_its_keys(hand: Hand) -> None:
+def test_the_menu_offers_nine_lessons_each_with_its_digit(hand: Hand) -> None:
     hand.until(lambda: bool(hand.window.controllers.lesson_controller.lessons))
     menu = hand.window.actions_.menus["&Lessons"]
     for number in range(1, 10):
         action = menu.actions()[number - 1]
         assert action.text().startswith(f"&{number}  ")
-        assert action.shortcut() == QKeySequence(f"Alt+Shift+{number}")
         lesson = hand.window.controllers.lesson_controller.lessons[number - 1]
         assert action.text().endswith(f"{lesson.title} ({lesson.section})")
 
@@ -75,7 +75,7 @@ def test_every_page_of_every_lesson_is_read_and_its_ticks_match(hand: Hand) -> N
             hand.settle()
         if number < len(lessons):  # after its last page, the next lesson begins
             assert page(hand) == lessons[number].pages[0].title
-    hand.press(Qt.Key.Key_End, ALT)
+    hand.trigger("lesson.close")
     hand.settle()
 
 
@@ -174,9 +174,9 @@ def test_a_lesson_opened_while_playing_ends_without_playing(hand: Hand) -> None:
 
 def test_colours_words_and_speed_chosen_in_a_lesson_stay(hand: Hand) -> None:
     open_lesson(hand, 1)
-    hand.press(Qt.Key.Key_5)  # variable names of the lecture
-    hand.press(Qt.Key.Key_8)  # colours relative to each row
-    hand.press(Qt.Key.Key_Period)  # faster playback
+    hand.trigger("view.set_dialect lecture")  # variable names of the lecture
+    hand.trigger("view.set_limits row")  # colours relative to each row
+    hand.trigger("playback.change_speed 1")  # faster playback
     hand.settle()
     chosen = hand.window.workspace.view
     press_button(hand, hand.window.panes["Lesson"].close_button)
@@ -200,7 +200,7 @@ def test_a_page_sets_the_range_of_the_colours_for_itself_only(hand: Hand) -> Non
 def test_a_range_of_the_colours_that_the_reader_chose_stays(hand: Hand) -> None:
     pane, workspace = hand.window.panes["Lesson"], hand.window.workspace
     open_lesson(hand, 1)
-    hand.press(Qt.Key.Key_8)  # colours relative to each row
+    hand.trigger("view.set_limits row")  # colours relative to each row
     hand.settle()
     for _ in range(3):
         press_button(hand, pane.next_button)
@@ -241,7 +241,7 @@ def test_a_page_that_is_refused_is_not_waited_for(own_folder: Path, hand: Hand) 
     text = GOOD.replace("heads = 1", "d_in = 3") + f"tick = {check}\n"
     (own_folder / "one.toml").write_text(text, encoding="utf-8")
     hand.window.controllers.lesson_controller.load_lesson_menu()
-    open_lesson(hand, 0)
+    open_lesson(hand, 10)
     hand.type_number("d_in", "0")
     hand.until(lambda: not hand.window.workspace.is_working)
     assert ticks(hand) == ["scores (3.3.2): not compared because settings have changed"]
@@ -295,7 +295,7 @@ def test_lessons_of_ones_own_are_offered_and_broken_ones_named(
     assert "bad.toml, line 6" in box.text()
     assert "headz" in box.text()
     box.close()
-    open_lesson(hand, 0)
+    open_lesson(hand, 10)
     assert page(hand) == "First"
     hand.window.controllers.lesson_controller.load_lesson_menu()
     assert offered(hand) == texts  # no entry is added twice

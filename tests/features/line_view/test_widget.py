@@ -50,7 +50,7 @@ class Lines:
         self.hand, self.window = hand, hand.window
         self.pane = hand.window.panes["Lines"]
         self.view: AttentionLinesView = self.pane.view
-        hand.key(Qt.Key.Key_F9)
+        hand.trigger("pane.toggle Lines")
         hand.until(lambda: bool(self.panel.labels))
         self.settle()
 
@@ -129,7 +129,7 @@ def colours(image: QImage) -> set[str]:
 def test_a_key_opens_and_closes_it(lines: Lines) -> None:
     assert lines.pane.isVisibleTo(lines.window)
     assert lines.panel.labels == ("Your", "journey", "starts", "with", "one", "step")
-    lines.hand.key(Qt.Key.Key_F9)
+    lines.hand.trigger("pane.toggle Lines")
     lines.settle()
     assert not lines.pane.isVisibleTo(lines.window)
     assert lines.window.workspace.screen.panel(LINES_PANEL) is None

@@ -45,7 +45,7 @@ class Painter:
         self.toggle()
 
     def toggle(self) -> None:
-        self.hand.press(Qt.Key.Key_K, CONTROL | SHIFT)
+        self.hand.trigger("mask_edit.toggle")
         self.settle()
 
     def settle(self) -> None:
@@ -526,7 +526,7 @@ def test_of_texts_side_by_side_any_is_painted_in(painter: Painter) -> None:
 
 
 def test_of_a_comparison_the_live_side_is_painted(painter: Painter) -> None:
-    painter.hand.press(Qt.Key.Key_D)
+    painter.hand.trigger("comparison.keep_as_a")
     painter.workspace.change_view(stages=frozenset({"weights"}))
     painter.settle()
     before = painter.document

@@ -326,12 +326,12 @@ def test_after_a_stall_playing_goes_on_where_it_was(viewer: Viewer, clock: Clock
 
 
 def test_faster_and_slower_end_at_the_fastest_and_the_slowest(viewer: Viewer) -> None:
-    for key, end in (
-        (Qt.Key.Key_Semicolon, PLAYBACK_SPEEDS[0]),
-        (Qt.Key.Key_Period, PLAYBACK_SPEEDS[-1]),
+    for command, end in (
+        ("playback.change_speed -1", PLAYBACK_SPEEDS[0]),
+        ("playback.change_speed 1", PLAYBACK_SPEEDS[-1]),
     ):
         for _ in range(len(PLAYBACK_SPEEDS) + 1):
-            viewer.key(key, Qt.KeyboardModifier.ControlModifier)
+            viewer.hand.trigger(command)
         assert viewer.shown.playhead.speed == end
 
 

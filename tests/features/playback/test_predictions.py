@@ -108,7 +108,8 @@ def reveal(viewer: Viewer) -> None:
 
 
 def test_without_a_mouse(viewer: Viewer) -> None:
-    viewer.key(Qt.Key.Key_P, CONTROL)
+    viewer.hand.trigger("playback.predict")
+    viewer.hand.settle()
     for key in (Qt.Key.Key_Right, Qt.Key.Key_Down):
         viewer.key(key)
     pinned = viewer.window.workspace.screen.panel(BOARD_CONTENTS).cursor.pinned

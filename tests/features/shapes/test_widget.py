@@ -11,7 +11,7 @@ from PySide6.QtWidgets import QApplication
 
 from tests.support.screens import resolved
 from tests.support.small_runs import a_run
-from tests.support.window_input import SHIFT, words
+from tests.support.window_input import words
 from visualizer.features.shapes.presenter import SHAPES_PANEL, ShapesPanel, present_shapes
 from visualizer.features.shapes.widget import DURATION_MS, EMPTY_MESSAGE, ShapeRowButton, ShapesPane
 from visualizer.session.cell_address import Cell
@@ -51,7 +51,7 @@ def pane(qtbot: QtBot) -> ShapesPane:
 def opened(hand: Hand) -> ShapesPane:
     """Return the pane in the window, opened with its shortcut."""
     hand.settle()
-    hand.press(Qt.Key.Key_F4, SHIFT)
+    hand.trigger("pane.toggle Shapes")
     pane: ShapesPane = hand.window.panes["Shapes"]
     hand.until(lambda: bool(pane.rows))
     return pane
@@ -254,7 +254,7 @@ def test_of_a_wide_matrix_the_drawing_stays_inside(
 def test_it_is_opened_by_keys_and_made_only_then(hand: Hand) -> None:
     hand.settle()
     assert hand.window.workspace.screen.panel(SHAPES_PANEL) == ShapesPanel()
-    hand.press(Qt.Key.Key_F4, SHIFT)
+    hand.trigger("pane.toggle Shapes")
     hand.until(hand.window.panes["Shapes"].isVisible)
     assert hand.window.workspace.screen.panel(SHAPES_PANEL).rows
 
@@ -283,7 +283,7 @@ def test_a_clicked_row_shows_its_stage(hand: Hand, opened: ShapesPane) -> None:
 
 def test_the_drawing_turns_by_keys(hand: Hand, opened: ShapesPane) -> None:
     assert opened.drawing.target_progress == 1
-    hand.press(Qt.Key.Key_J)
+    hand.trigger("shapes.toggle_split")
     assert opened.drawing.target_progress == 0
 
 

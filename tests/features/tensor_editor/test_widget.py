@@ -195,7 +195,7 @@ def test_weights_that_are_kept_in_part_are_kept_as_a_whole(clerk: Clerk) -> None
     clerk.hand.settle()
     keep = clerk.hand.window.actions_.by_id["workspace.keep_weights"]
     assert not keep.isChecked()
-    clerk.hand.press(Qt.Key.Key_K)
+    clerk.hand.trigger("workspace.keep_weights")
     clerk.hand.settle()
     assert keep.isChecked()
     own = dict(clerk.document.spec.own_weights)

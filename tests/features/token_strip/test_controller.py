@@ -90,7 +90,7 @@ def test_the_switch_turns_from_queries_to_keys(hand: Hand, pane: TokenPane) -> N
     assert words(pane.says) == "Attention to starts, mean of 2 heads"
     assert shown(hand).values == pytest.approx(weights(hand).mean(0)[:, 2])
     assert pane.roles[TokenRole.KEY].isChecked()
-    hand.press(Qt.Key.Key_T, CONTROL | SHIFT)
+    hand.trigger("token_selection.switch_role")
     hand.settle()
     assert pane.roles[TokenRole.QUERY].isChecked()
     assert words(pane.says) == "Attention from starts, mean of 2 heads"
@@ -108,7 +108,7 @@ def test_chosen_tokens_are_lit_in_the_panels(hand: Hand, pane: TokenPane) -> Non
     one = accent()
     click(hand, 4, CONTROL)
     assert before < one < accent()
-    hand.press(Qt.Key.Key_D, CONTROL | SHIFT)
+    hand.trigger("token_selection.clear")
     hand.settle()
     assert accent() == before
 
@@ -124,7 +124,7 @@ def test_letting_go_by_keys(hand: Hand, pane: TokenPane) -> None:
 def test_a_change_of_the_numbers_is_seen_in_the_sums(hand: Hand, pane: TokenPane) -> None:
     click(hand, 5, NO)
     before = shown(hand).values
-    hand.press(Qt.Key.Key_R, CONTROL | SHIFT)
+    hand.trigger("workspace.resample seed")
     hand.settle()
     assert not np.array_equal(shown(hand).values, before)
     assert shown(hand).values == pytest.approx(weights(hand).mean(0)[5])
@@ -255,7 +255,7 @@ def test_what_is_read_in_a_long_text_comes_without_waiting_for_it(by_blocks: Han
     assert words(pane.says) == "Attention from w1190, mean of 2 heads"
     row = window.workspace.run.trace.read("weights", (slice(None), 1190)).mean(axis=0)
     assert shown(by_blocks).values == pytest.approx(row, rel=1e-4)
-    by_blocks.press(Qt.Key.Key_T, CONTROL | SHIFT)
+    by_blocks.trigger("token_selection.switch_role")
     by_blocks.until(lambda: words(pane.says) == "Attention to w1190, mean of 2 heads")
     column = window.workspace.run.trace.read("weights")[:, :, 1190].mean(axis=0)
     assert shown(by_blocks).values == pytest.approx(column, rel=1e-4)
@@ -281,7 +281,7 @@ def test_a_number_finds_its_token_and_a_command_the_largest_weight(by_blocks: Ha
     by_blocks.settle()
     assert found_now(pane) == ({1000}, "1 found")
     by_blocks.until(lambda: words(pane.says) == "Attention from w1000, mean of 2 heads")
-    by_blocks.press(Qt.Key.Key_I)
+    by_blocks.trigger("token_selection.go_to_largest_weight")
     largest = int(shown(by_blocks).values.argmax())
     assert pane.strip.viewport().rect().contains(pane.strip.chip_rect(largest).toAlignedRect())
     assert pane.strip.hasFocus()

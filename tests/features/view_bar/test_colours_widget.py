@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QApplication, QComboBox
 
 from tests.support.accessible_text import heard
 from tests.support.examples import others_slow
-from tests.support.window_input import CONTROL, words
-from tests.support.zoom_gestures import press
+from tests.support.window_input import words
+from tests.support.zoom_gestures import run
 from visualizer.attention.display_transforms import WeightTransform
 from visualizer.errors import MEMORY_ERROR, InputError
 from visualizer.features.view_bar.colours_widget import (
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def open_pane(hand: Hand) -> Hand:
     hand.settle()
-    hand.press(Qt.Key.Key_F11, Qt.KeyboardModifier.ShiftModifier)
+    hand.trigger("pane.toggle Colours")
     hand.until(pane(hand).isVisible)
     hand.settle()
     return hand
@@ -190,8 +190,8 @@ def test_weights_times_the_norm_of_the_values(open_pane: Hand) -> None:
 
 
 def test_keyboard_choices_are_shown_in_the_pane(open_pane: Hand) -> None:
-    press(open_pane, Qt.Key.Key_2)
-    press(open_pane, Qt.Key.Key_8)
+    run(open_pane, "view.set_curve log")
+    run(open_pane, "view.set_limits row")
     shown = pane(open_pane)
     assert shown.curve.currentText() == CURVE_LABELS[ColourCurve.LOG]
     assert shown.limits.currentText() == LIMIT_LABELS[ColourLimits.ROW]
@@ -318,7 +318,7 @@ def test_enter_without_an_edit_has_no_effect(typed: Hand) -> None:
 
 def test_limits_chosen_by_keyboard_while_typing_are_kept(typed: Hand) -> None:
     hand_types(typed, boxes(typed)["weights", "high"], "0.7")
-    press(typed, Qt.Key.Key_7, CONTROL)
+    run(typed, "view.set_limits automatic")
     QApplication.processEvents()
     typed.settle()
     assert colouring(typed).limits is ColourLimits.AUTO

@@ -11,7 +11,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from tests.support.window_input import CONTROL, LEFT, SHIFT
-from tests.support.zoom_gestures import press, seen, turn
+from tests.support.zoom_gestures import press, run, seen, turn
 from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.features.view_bar.widget import (
     AGGREGATE_LABELS,
@@ -90,10 +90,10 @@ def layout(hand: Hand) -> str:
 
 def test_layouts_have_shortcuts(three: Hand) -> None:
     for key, words in (
-        (Qt.Key.Key_O, "One stage, all heads"),
-        (Qt.Key.Key_A, "Stages × heads"),
+        (Qt.Key.Key_3, "One stage, all heads"),
+        (Qt.Key.Key_2, "Stages × heads"),
     ):
-        press(three, key, BOTH)
+        press(three, key)
         assert layout(three) == words
 
 
@@ -101,13 +101,13 @@ def test_the_single_stage_is_that_of_the_pinned_cell(three: Hand) -> None:
     pinned = Cell("scores", (1, 3, 2))
     three.click_cell(pinned)
     three.leave()
-    press(three, Qt.Key.Key_O, BOTH)
+    press(three, Qt.Key.Key_3)
     assert three.stages == ["scores"]
     assert three.window.workspace.view.pinned == pinned
 
 
 def test_the_single_stage_is_the_weights_if_no_cell_is_pinned(three: Hand) -> None:
-    press(three, Qt.Key.Key_O, BOTH)
+    press(three, Qt.Key.Key_3)
     assert three.stages == ["weights"]
 
 
@@ -156,7 +156,7 @@ def test_the_last_head_can_be_hidden_with_an_aggregate(three: Hand) -> None:
 def test_double_clicks_show_only_one_head_and_all_heads(three: Hand, has_fold: bool) -> None:
     folds: list[int | None] = [None] * has_fold
     if has_fold:
-        press(three, Qt.Key.Key_M, BOTH)
+        run(three, "view.toggle_aggregate mean")
     for head in (1, 0):
         double_click(three, head)
         assert (heads(three), checked(three)) == ([head, *folds], [head])
@@ -191,22 +191,23 @@ def test_hiding_a_head_unpins_its_cell(three: Hand) -> None:
 
 def test_shortcuts_step_through_the_heads(three: Hand) -> None:
     found = []
-    for key in (*4 * [Qt.Key.Key_N], *3 * [Qt.Key.Key_B]):
-        press(three, key, BOTH)
+    three.board.setFocus()
+    for key in (*4 * [Qt.Key.Key_Down], *3 * [Qt.Key.Key_Up]):
+        press(three, key)
         (alone,) = heads(three)
         found.append(alone)
     assert found == [0, 1, 2, 0, 2, 1, 0]
 
 
 def test_the_next_head_follows_the_single_visible_head(three: Hand) -> None:
-    press(three, Qt.Key.Key_N, BOTH)
-    press(three, Qt.Key.Key_N, BOTH)
+    run(three, "view.step_head 1")
+    run(three, "view.step_head 1")
     assert heads(three) == [1]
     # Like a click on a link.
     three.window.controllers.cell_selection_controller.follow_link(Cell("weights", (0, 1, 1)))
     three.settle()
     assert heads(three) == [0, 1]
-    press(three, Qt.Key.Key_N, BOTH)
+    run(three, "view.step_head 1")
     assert heads(three) == [2]
 
 
@@ -319,14 +320,14 @@ def test_the_button_of_an_aggregate_stays_checked_during_playback(three: Hand) -
 
 
 def test_hiding_an_aggregate_unpins_its_cell(three: Hand) -> None:
-    press(three, Qt.Key.Key_M, BOTH)
+    run(three, "view.toggle_aggregate mean")
     three.window.controllers.cell_selection_controller.follow_link(
         Cell("weights", (3, 2), HeadAggregate.MEAN)
     )
     three.settle()
-    press(three, Qt.Key.Key_X, BOTH)
+    run(three, "view.toggle_aggregate max")
     assert three.window.workspace.view.pinned == Cell("weights", (3, 2), HeadAggregate.MEAN)
-    press(three, Qt.Key.Key_M, BOTH)
+    run(three, "view.toggle_aggregate mean")
     assert three.window.workspace.view.pinned is None
 
 

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QApplication
 
 from tests.support.examples import others_slow
 from tests.support.window_input import CONTROL, SHIFT
-from tests.support.zoom_gestures import NOTCH, pinch, press, pull, roll, seen, turn, under
+from tests.support.zoom_gestures import NOTCH, pinch, press, pull, roll, run, seen, turn, under
 from visualizer.attention.display_transforms import HeadAggregate
 from visualizer.heatmap.widget import WHEEL_ZOOM_FACTOR
 from visualizer.session.cell_address import Cell
@@ -202,8 +202,8 @@ def test_keys_zoom_at_the_pinned_cell(hand: Hand) -> None:
         assert 30 in zoom.queries
         assert 12 in zoom.keys
     for _ in range(40):
-        press(hand, Qt.Key.Key_Up, ALT | SHIFT)
-        press(hand, Qt.Key.Key_Right, ALT | SHIFT)
+        run(hand, "view.pan -1 0")
+        run(hand, "view.pan 0 1")
     zoom = seen(hand)
     assert zoom
     assert zoom.queries.start == 0
@@ -217,21 +217,21 @@ def test_keys_zoom_at_the_pinned_cell(hand: Hand) -> None:
 
 def test_keys_pan_up_to_the_edges(hand: Hand) -> None:
     write(hand, FORTY)
-    press(hand, Qt.Key.Key_Down, ALT | SHIFT)  # the whole text cannot be panned
+    run(hand, "view.pan 1 0")  # the whole text cannot be panned
     assert seen(hand) is None
     for _ in range(3):
         press(hand, Qt.Key.Key_Plus)
     start = seen(hand)
     assert start
     size = len(start.queries)
-    press(hand, Qt.Key.Key_Down, ALT | SHIFT)
+    run(hand, "view.pan 1 0")
     moved = seen(hand)
     assert moved
     assert moved.queries.start == start.queries.start + size // 4
     assert moved.keys == start.keys
     for _ in range(20):
-        press(hand, Qt.Key.Key_Left, ALT | SHIFT)
-        press(hand, Qt.Key.Key_Down, ALT | SHIFT)
+        run(hand, "view.pan 0 -1")
+        run(hand, "view.pan 1 0")
     assert seen(hand) == ZoomRange(range(40 - size, 40), range(size))
 
 
@@ -425,8 +425,8 @@ def test_a_link_can_leave_the_visible_range(hand: Hand) -> None:
 
 @pytest.fixture
 def folded(hand: Hand) -> Hand:
-    press(hand, Qt.Key.Key_M, CONTROL | SHIFT)
-    press(hand, Qt.Key.Key_X, CONTROL | SHIFT)
+    run(hand, "view.toggle_aggregate mean")
+    run(hand, "view.toggle_aggregate max")
     hand.settle()
     return hand
 
@@ -503,15 +503,15 @@ def test_aggregates_can_be_pinned_and_played_with_any_pane(folded: Hand, pane: s
     others_slow(
         [
             lambda hand: press(hand, Qt.Key.Key_Plus),
-            lambda hand: press(hand, Qt.Key.Key_O, CONTROL | SHIFT),
+            lambda hand: run(hand, "view.show_one_stage"),
             lambda hand: press(hand, Qt.Key.Key_H, CONTROL | SHIFT),
-            lambda hand: press(hand, Qt.Key.Key_N, CONTROL | SHIFT),
-            lambda hand: press(hand, Qt.Key.Key_C, CONTROL | SHIFT),
-            lambda hand: press(hand, Qt.Key.Key_BracketLeft),
-            lambda hand: press(hand, Qt.Key.Key_W, CONTROL | SHIFT),
-            lambda hand: press(hand, Qt.Key.Key_V, CONTROL | SHIFT),
+            lambda hand: run(hand, "view.step_head 1"),
+            lambda hand: run(hand, "cell.copy"),
+            lambda hand: run(hand, "cell.go -1"),
+            lambda hand: run(hand, "view.set_weight_transform plain"),
+            lambda hand: run(hand, "view.set_weight_transform times-value"),
             lambda hand: write(hand, "one two"),
-            lambda hand: press(hand, Qt.Key.Key_M, CONTROL | SHIFT),
+            lambda hand: run(hand, "view.toggle_aggregate mean"),
             lambda hand: hand.type_number("heads", "1"),
         ],
         first=4,

@@ -106,7 +106,7 @@ def test_a_run_with_links_is_listed_and_deleted(
         user.until(lambda: "it is " in user.window.statusBar().currentMessage())
     else:
         user.until(lambda: "run" in user.window.run_controller.overlaid_runs)
-    user.press(Qt.Key.Key_2, Qt.KeyboardModifier.AltModifier)
+    user.press(Qt.Key.Key_2)
     user.press(Qt.Key.Key_Down, NONE)
     user.window.run_controller.delete_run("run")
     user.until(lambda: not own.exists())

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
 
 from visualizer.features.comparison_bar.presenter import COMPARISON_PANEL
 from visualizer.session.comparison_state import ComparisonKind
+from visualizer.widgets.commands import show_command_tooltip
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainTextLabel, plain_tooltip
@@ -97,9 +98,9 @@ class ComparisonBar(QWidget):
             button = QToolButton()
             button.setText(text)
             button.setAccessibleName(action.text().replace("&", ""))
-            button.setToolTip(plain_tooltip(action.toolTip()))
+            show_command_tooltip(button, action)
             button.clicked.connect(action.trigger)
-            button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # every button has a shortcut
+            button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # a menu has the same commands
             items.append(OverflowRowItem(button, button_entry_adder(button), rank=1))
             self._buttons[key] = button
         self.controls.set_items(items)

@@ -25,6 +25,5 @@ PANE = PaneSpec(
     "Scatter plot of all heads by two measures",
     "visualizer.features.head_scatter.widget:HeadScatterPane",
     connect,
-    "Shift+F7",
     panel=PANEL,
 )

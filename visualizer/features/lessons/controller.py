@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 from PySide6.QtCore import QObject
-from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtGui import QAction
 
 from visualizer.features.lessons.lesson import (
     advance_page,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from visualizer.session.workspace import Workspace
 
 MAX_LESSON_KEYS = 10
-"""Maximum number of lessons with a shortcut."""
+"""Maximum number of lessons with a digit that selects them in the menu."""
 MAX_TITLE_LENGTH = 60
 MAX_SECTION_LENGTH = 20
 MAX_LISTED_ERRORS = 12
@@ -88,8 +88,6 @@ class LessonController(QObject):
         key = f"&{digit}  " if number < MAX_LESSON_KEYS else ""
         action = self._add_menu_action(f"{key}{title}", self._open_lesson_of_action)
         action.setData(number)
-        if number < MAX_LESSON_KEYS:
-            action.setShortcut(QKeySequence(f"Alt+Shift+{digit}"))
         return action
 
     def _add_menu_action(self, words: str, do: Callable[[], None]) -> QAction:

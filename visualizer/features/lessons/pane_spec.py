@@ -33,8 +33,7 @@ PANE = PaneSpec(
     "The current lesson page",
     "visualizer.features.lessons.widget:LessonPane",
     connect,
-    "F6",
-    PaneArea.LEFT,
+    area=PaneArea.LEFT,
     is_created_with_window=True,
     opens_with=lambda screen: screen.panel(LESSON_PANEL) is not None,
 )

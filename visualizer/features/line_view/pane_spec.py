@@ -32,7 +32,6 @@ PANE = PaneSpec(
     "Lines from queries to keys; their width shows the weights",
     "visualizer.features.line_view.widget:LinePane",
     connect,
-    "F9",
     is_open=True,
     is_painted_first=True,
     panel=PANEL,

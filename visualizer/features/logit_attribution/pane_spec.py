@@ -29,7 +29,6 @@ PANE = PaneSpec(
     "Each head’s contribution to a logit, and the effect of ablating the head",
     "visualizer.features.logit_attribution.widget:LogitAttributionPane",
     connect,
-    "Shift+F3",
     opened_by=("attribution.toggle_ablations",),
     panel=PANEL,
 )

@@ -24,6 +24,5 @@ PANE = PaneSpec(
     "Logit lens: next-token predictions of each layer at every token",
     "visualizer.features.logit_lens.widget:LogitLensPane",
     connect,
-    "Shift+F2",
     panel=PANEL,
 )

@@ -45,6 +45,5 @@ PANE = PaneSpec(
     "Generate text with the model, token by token",
     "visualizer.features.model_generation.widget:ModelGenerationPane",
     connect,
-    "Shift+F6",
     opened_by=("model_generation.toggle", "model_generation.sample"),
 )

@@ -30,7 +30,6 @@ PANE = PaneSpec(
     "Next-token predictions and head edits",
     "visualizer.features.next_token.widget:NextTokenPane",
     connect,
-    "Shift+F9",
     opens_for_model=True,
     opened_by=EDITS,
     commands=dict.fromkeys(EDITS, lambda pane: pane.focus_value_field()),

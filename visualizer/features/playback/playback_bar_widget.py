@@ -251,7 +251,7 @@ class PlayPauseButton(QToolButton):
     def __init__(self, action: QAction) -> None:
         super().__init__()
         self.setDefaultAction(action)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the button has a shortcut
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # a menu has the same command
         self._is_playing, self._theme = False, LIGHT
         self.reserve_size()
 
@@ -285,7 +285,7 @@ def _create_button(action: QAction) -> QToolButton:
     button.setDefaultAction(action)
     button.setAutoRaise(True)
     button.setIconSize(_icon_size())
-    button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # each button has a shortcut
+    button.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # a menu has the same command
     return button
 
 

@@ -24,7 +24,6 @@ PANE = PaneSpec(
     "Shapes of all tensors, and the division of the columns among the heads",
     "visualizer.features.shapes.widget:ShapesPane",
     connect,
-    "Shift+F4",
     commands={"shapes.toggle_split": lambda pane: pane.drawing.toggle_split()},
     panel=PANEL,
 )

@@ -201,7 +201,6 @@ class StartPage(QWidget):
         self.no_recent_label.setWordWrap(True)
         for label in (title, self.no_recent_label):
             label.setFixedWidth(round(SIDEBAR_WIDTH_PX * text_scale()))
-        self.open.setToolTip("Open a document, tensor file or text (Ctrl+O)")
         self.open.clicked.connect(self.openRequested)
         self.show_at_start_box.setToolTip(
             "Show the page when the program starts without a document; see also Help > Start page"

@@ -26,7 +26,6 @@ PANE = PaneSpec(
     "Colour maps, scale and range",
     "visualizer.features.view_bar.colours_widget:ColoursPane",
     connect,
-    "Shift+F11",
     is_open=True,
     opened_by=("view.set_limits typed",),
 )

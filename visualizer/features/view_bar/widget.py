@@ -15,6 +15,7 @@ from visualizer.features.view_bar.presenter import (
 )
 from visualizer.session.view_options import ColourLimits
 from visualizer.widgets.buttons import FixedWidthToolButton, SoloToggleButton
+from visualizer.widgets.commands import show_command_tooltip
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.head_mark import head_icon
 from visualizer.widgets.labels import ElidedLabel, plain_tooltip
@@ -128,7 +129,7 @@ class ViewBar(OverflowRow):
         button.setAutoRaise(True)
         button.setCheckable(action.isCheckable())
         button.setAccessibleName(action.text().replace("&", ""))
-        button.setToolTip(plain_tooltip(action.toolTip()))
+        show_command_tooltip(button, action)
         button.setChecked(action.isChecked())
         action.toggled.connect(button.setChecked)
         button.clicked.connect(action.trigger)
