@@ -25,6 +25,14 @@ class InputError(ValueError):
         Message that says what is wrong and how to correct it.
     remedy : tuple of (field, value), optional
         A change that resolves the error.
+
+    Examples
+    --------
+    >>> try:
+    ...     visualizer.attend("The cat sat", dropout=2)
+    ... except visualizer.InputError as error:
+    ...     print(error.field)
+    dropout
     """
 
     def __init__(self, field: str, sentence: str, remedy: Remedy | None = None) -> None:

@@ -24,7 +24,7 @@ from torch.distributed.run import get_args_parser as torchrun_parser
 import visualizer
 from installers.linux.__main__ import build_parser
 from tests.architecture.project_graph import ROOT
-from tests.support.small_trainings import begun, finish
+from tests.documentation.conftest import POEMS
 from visualizer.app import main
 from visualizer.attention.settings import SETTINGS
 from visualizer.attention.stages import STAGE_TABLE
@@ -39,7 +39,6 @@ from visualizer.features.lessons.claim_check import PrintedNumbers
 from visualizer.features.lessons.lesson_file import read_lesson
 from visualizer.lab.commands import LAB_COMMANDS
 from visualizer.language import training_run
-from visualizer.language.training_settings import CorpusKind, CorpusSource
 from visualizer.session.timeline import TOUR_MS
 from visualizer.shell.commands import COMMANDS, WIDGET_SHORTCUTS
 from visualizer.shell.pane_table import PANES
@@ -67,7 +66,6 @@ NAMES = dict(zip(FILES, TEXTS, strict=True))
 PICTURE = re.compile(r"!\[([^\]]*)\]\(([^)]+)\)")
 MAX_ANIMATION_BYTES = 3_000_000
 """Maximum size, in bytes, of the README's animation, which is loaded with the page."""
-POEMS = "The cat sat on the mat.\n" * 500
 MAX_LINE_LENGTH = 92
 """Maximum length of a line of code, in characters; longer lines do not fit next to the contents."""
 HOSTS = {
@@ -153,6 +151,8 @@ def given_by_nnsight() -> dict[str, Any]:
     return {"weights": weights, "tokens": ["The", " cat", " sat", " on"]}
 
 
+GENERATED = "reference/python-api.md"
+"""Page whose examples are run one by one by ``test_python_reference.py``."""
 GIVEN = {"how-to/nnsight.md": given_by_nnsight}
 """Variables that untested blocks would define for later blocks, by page."""
 
@@ -386,18 +386,6 @@ def with_model(examples: Path, tiny_model_folder: Path) -> Path:
     return shutil.copytree(tiny_model_folder, examples / "models" / "SmolLM2-135M")
 
 
-@pytest.fixture(scope="module")
-def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a model that was trained on the poems."""
-    parent = tmp_path_factory.mktemp("runs")
-    (parent / "poems.txt").write_text(POEMS, encoding="utf-8")
-    source = CorpusSource(CorpusKind.FILE, path=str(parent / "poems.txt"))
-    opened = begun(parent / "poems", source=source, steps=4)
-    finish(opened)
-    opened.close()
-    return parent / "poems"
-
-
 @pytest.fixture
 def trained(examples: Path, run_folder: Path) -> Path:
     """Return the folder in which the examples run, with the trained models."""
@@ -517,7 +505,9 @@ def run_python(name: str) -> None:
     exec(compile(code, name, "exec"), GIVEN.get(name, dict)())
 
 
-@pytest.mark.parametrize("name", [name for name in TEXTS if run_blocks(name, "python")])
+@pytest.mark.parametrize(
+    "name", [name for name in TEXTS if run_blocks(name, "python") and name != GENERATED]
+)
 @pytest.mark.usefixtures("application", "trained", "with_model")
 @pytest.mark.filterwarnings("ignore::UserWarning")  # libraries warn about small models
 def test_every_block_of_python_runs(name: str) -> None:

@@ -144,6 +144,11 @@ class AttendArguments(TypedDict, total=False):
         is not available is rejected.
     tokenizer : str
         ``"words"`` or ``"characters"``.
+
+    Examples
+    --------
+    >>> causal = visualizer.attend("The cat sat", mechanism="causal", dropout=0.5, seed=7)
+    >>> windowed = visualizer.attend("a b c d e", mask="window", window=2, heads=1)
     """
 
     mechanism: str
@@ -212,6 +217,10 @@ class FigureArguments(TypedDict, total=False):
         Whether the embedded document contains the values of all layers of captured attention, so
         that all layers can be displayed again. By default, it contains only the layers in the
         figure. A document of more than 4 MB is rejected.
+
+    Examples
+    --------
+    >>> attention.figure("weights", width="paper-column", colour_map="viridis", caption=False)
     """
 
     layout: str

@@ -191,6 +191,15 @@ def attend(
     InputError
         A `ValueError` that states which argument is invalid or has no effect, and how to correct
         it.
+
+    Examples
+    --------
+    >>> short = visualizer.attend("The cat sat", embedding_size=8, output_size=8, heads=2)
+    >>> short["weights"].shape  # head query key
+    (2, 3, 3)
+    >>> two_texts = visualizer.attend(["a b c", "d e"], mechanism="causal")
+    >>> two_texts["weights"].shape  # text head query key: padded to the longest text
+    (2, 1, 3, 3)
     """
     with rename_error_fields():
         document = document_from_arguments(text, vectors, weights, settings)
@@ -227,6 +236,12 @@ def load(path: str | Path) -> Any:
     ------
     InputError
         If the file or folder cannot be opened, or its content cannot be computed.
+
+    Examples
+    --------
+    >>> attention.save("cat.attention")
+    >>> visualizer.load("cat.attention").tokens
+    ('The', 'cat', 'sat', 'on', 'the', 'mat')
     """
     location = validate_path("path", path)
     if _is_folder(location):
@@ -257,6 +272,19 @@ class Attention(HeadViews):
 
     Objects of this class, their figures and their explanations can be copied and pickled, because
     all values are stored as NumPy arrays on the CPU.
+
+    Examples
+    --------
+    >>> attention["context"].shape  # head query d_head
+    (2, 6, 4)
+    >>> attention["weights", 0, 2].shape  # one row of head 0: the weights of query 2
+    (6,)
+    >>> "dropped" in attention  # there is no dropout
+    False
+    >>> attention.spec.heads
+    2
+    >>> sorted(attention.parameters)[:2]
+    ['W_key.weight', 'W_query.weight']
     """
 
     document: Document
@@ -334,7 +362,13 @@ class Attention(HeadViews):
         return self.run.notices
 
     def dims(self, stage: str) -> tuple[str, ...]:
-        """Return the dimensions of a stage, for example ``("head", "query", "key")``."""
+        """Return the dimensions of a stage, for example ``("head", "query", "key")``.
+
+        Examples
+        --------
+        >>> attention.dims("weights")
+        ('head', 'query', 'key')
+        """
         return (*self.run.trace.axes, *self.run.trace.stage(self._validate_stage_name(stage)).dims)
 
     def explain(self, stage: str, **place: int) -> ExplainedValue:
@@ -351,6 +385,12 @@ class Attention(HeadViews):
         ------
         InputError
             If the stage or position does not exist.
+
+        Examples
+        --------
+        >>> explained = attention.explain("weights", head=0, query=2, key=1)
+        >>> explained.sentence
+        >>> explained.terms
         """
         trace = self.run.trace
         dims = trace.stage(self._validate_stage_name(stage)).dims
@@ -403,6 +443,11 @@ class Attention(HeadViews):
         InputError
             If a stage or head does not exist, the figure cannot be created, or an argument would
             have no effect.
+
+        Examples
+        --------
+        >>> figure = attention.figure(["scores", "weights"], heads=[1], width="85mm")
+        >>> figure.save("figure.pdf")
         """
         settings = figure_settings_from_arguments(look)
         trace = self.run.trace
@@ -452,7 +497,12 @@ class Attention(HeadViews):
             raise InputError("colour_map", sentence)
 
     def save(self, *paths: str | Path) -> None:
-        """Write files, each in the format of its suffix; see `Figure.save`."""
+        """Write files, each in the format of its suffix; see `Figure.save`.
+
+        Examples
+        --------
+        >>> attention.save("cat.png", "cat.npz", "cat.attention")
+        """
         self.figure().save(*paths)
 
     def _layer_runs(self) -> tuple[LayerGroupRun, ...]:

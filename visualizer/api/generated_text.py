@@ -39,6 +39,12 @@ class GeneratedText(HeadViews):
     ``made.text`` is the continuation. A notebook displays the tokens, shaded by their
     probabilities, and the interactive view of the attention. ``made.attention`` is the attention of
     all tokens but the last, which the model has not processed.
+
+    Examples
+    --------
+    >>> made = model.generate(text, tokens=3)
+    >>> made.text, made.probabilities
+    >>> made.weights[0].shape  # of layer 0: head query key
     """
 
     result: GenerationResult
@@ -91,7 +97,13 @@ class GeneratedText(HeadViews):
         return self.attention[stage]
 
     def dims(self, stage: str) -> tuple[str, ...]:
-        """Return the dimensions of a stage; see `ModelAttention.dims`."""
+        """Return the dimensions of a stage; see `ModelAttention.dims`.
+
+        Examples
+        --------
+        >>> model.generate(text, tokens=3).dims("weights")
+        ('layer', 'head', 'query', 'key')
+        """
         return self.attention.dims(stage)
 
     def figure(
@@ -102,11 +114,21 @@ class GeneratedText(HeadViews):
         layer: int | None = None,
         **look: Unpack[FigureArguments],
     ) -> Figure:
-        """Create a figure of one layer's heatmaps; see `ModelAttention.figure`."""
+        """Create a figure of one layer's heatmaps; see `ModelAttention.figure`.
+
+        Examples
+        --------
+        >>> model.generate(text, tokens=3).figure("weights", heads=0, layer=1)
+        """
         return self.attention.figure(stages, heads, layer=layer, **look)
 
     def save(self, *paths: str | Path, layer: int | None = None) -> None:
-        """Write files, each in the format of its suffix; see `ModelAttention.save`."""
+        """Write files, each in the format of its suffix; see `ModelAttention.save`.
+
+        Examples
+        --------
+        >>> model.generate(text, tokens=3).save("made.npz", "made.html")
+        """
         self.attention.save(*paths, layer=layer)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:

@@ -67,6 +67,15 @@ def from_arrays(
     ------
     InputError
         A `ValueError` that states which argument is invalid, and how to correct it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> weights = np.tril(np.ones((2, 4, 3, 3)))  # layer head query key
+    >>> weights /= weights.sum(-1, keepdims=True)
+    >>> given = visualizer.from_arrays(weights, ["The", "cat", "sat"])
+    >>> given.dims("weights")
+    ('layer', 'head', 'query', 'key')
     """
     from visualizer.models.array_runs import ArrayBatch
 

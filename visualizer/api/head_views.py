@@ -89,6 +89,12 @@ class HeadViews:
         the distance between a row of weights and the same row weighted by the norms of the values
         and normalized (Kobayashi et al. 2020): half the sum of the absolute differences. A measure
         is NaN if there is nothing to average.
+
+        Examples
+        --------
+        >>> rows = seen.heads()
+        >>> best = max(rows, key=lambda row: row["previous"])
+        >>> best["layer"], best["head"]  # the head that attends to the previous token most
         """
         return list_head_measure_rows(self._runs_with_weights())
 
@@ -101,6 +107,11 @@ class HeadViews:
         ------
         InputError
             If pandas is not installed, the stage does not exist, or it has over 20 million values.
+
+        Examples
+        --------
+        >>> frame = seen.to_dataframe()  # requires pandas
+        >>> frame.groupby("layer")["entropy"].mean()
         """
         if stage is not None:
             return self._label_stage(stage).to_dataframe()
@@ -118,6 +129,12 @@ class HeadViews:
         ------
         InputError
             If xarray is not installed, or the stage does not exist.
+
+        Examples
+        --------
+        >>> weights = seen.to_xarray("weights")  # requires xarray
+        >>> weights.dims
+        ('layer', 'head', 'query', 'key')
         """
         return self._label_stage(stage).to_xarray()
 
@@ -151,6 +168,10 @@ class HeadViews:
         ------
         InputError
             If the layers have different numbers of heads.
+
+        Examples
+        --------
+        >>> seen.overview(order="induction").save("heads.png")
         """
         chosen = validate_choice("order", HeadOrder, order)
         runs = [(each.run, each.group.layers) for each in self._runs_with_weights()]
@@ -181,6 +202,10 @@ class HeadViews:
         InputError
             If a layer or colour map does not exist, the layers differ in the number of tokens, or
             the text is too long for that number of layers.
+
+        Examples
+        --------
+        >>> seen.interactive(layers=[0, 1]).save("heads.html")
         """
         from visualizer.export.figures.notebook_page import create_notebook_page
 

@@ -70,6 +70,10 @@ def open_model(
     ------
     InputError
         A `ValueError` that states why the model cannot be opened, and what to do.
+
+    Examples
+    --------
+    >>> model = visualizer.open_model("models/SmolLM2-135M")
     """
     from visualizer.attention.device import check_device_available
     from visualizer.models.opened_model import open_model as opened
@@ -84,7 +88,14 @@ def open_model(
 # imported for type checking only.
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Model:
-    """A Transformers model that was opened from its folder; see `open_model`."""
+    """A Transformers model that was opened from its folder; see `open_model`.
+
+    Examples
+    --------
+    >>> model.config.model_type
+    'llama'
+    >>> model.tokenizer("The cat")["input_ids"]
+    """
 
     opened: OpenedModel
 
@@ -193,6 +204,14 @@ class Model:
         InputError
             If no input is given, the input is too long for the model or for memory, a token id is
             not in the vocabulary, or a layer or stage does not exist.
+
+        Examples
+        --------
+        >>> seen = model.attend("the cat sat on the mat the cat")
+        >>> part = model.attend(text, layers=[0, 1], stages=["context"])
+        >>> several = model.attend(["the cat", "the mat"])
+        >>> len(several)
+        2
         """
         kept = parse_kept_parts(layers, stages)
         is_chat = validate_bool("chat", chat)
@@ -239,6 +258,10 @@ class Model:
         ------
         InputError
             If the model does not generate text.
+
+        Examples
+        --------
+        >>> [(token, probability), *_] = model.next_tokens(text)
         """
         count = validate_integer("most", most)
         logs = self.opened.next_token_log_probabilities(parse_single_input(text))
@@ -265,6 +288,11 @@ class Model:
         ------
         InputError
             As in `next_tokens`; also if a head does not exist or cannot be ablated.
+
+        Examples
+        --------
+        >>> model.ablate(text, [(1, 0), (1, 2)], most=3)  # heads 0 and 2 of layer 1
+        >>> model.ablate(text, [(1, 0)], mean=True, most=3)
         """
         kind = HeadEditKind.MEAN if validate_bool("mean", mean) else HeadEditKind.OFF
         edits = [HeadEdit(*head, kind) for head in _parse_heads(heads)]
@@ -279,6 +307,10 @@ class Model:
         ------
         InputError
             As in `ablate`; also if the absolute value of the factor is more than 100.
+
+        Examples
+        --------
+        >>> model.scale(text, [(1, 0)], 2.0, most=3)  # head 0 of layer 1, twice as strong
         """
         by = validate_number("factor", factor)
         if not abs(by) <= MAX_HEAD_SCALE:
@@ -309,6 +341,10 @@ class Model:
         ------
         InputError
             As in `ablate`; also if a query would have no key left.
+
+        Examples
+        --------
+        >>> model.cut(text, [(1, 0, 6, 2)], most=3)  # layer 1, head 0: query 6, key 2
         """
         validated_text, count = validate_string("text", text), validate_integer("most", most)
         cells: dict[LayerAndHead, list[tuple[int, int]]] = {}
@@ -350,6 +386,10 @@ class Model:
         ------
         InputError
             As in `ablate`; also if the texts have different numbers of tokens.
+
+        Examples
+        --------
+        >>> model.patch(text, "the dog sat on the mat the dog", [(0, 1)], most=3)
         """
         kind, other = HeadEditKind.PATCHED, validate_string("source", source)
         edits = [HeadEdit(*head, kind, text=other) for head in _parse_heads(heads)]
@@ -371,6 +411,13 @@ class Model:
         InputError
             If the model does not generate text, the outputs of the heads are transformed before
             they are added to the residual stream, or ``token`` is not a single token.
+
+        Examples
+        --------
+        >>> parts = model.logit_parts(text)
+        >>> total = parts.heads.sum() + parts.rest.sum() + parts.embedding + parts.bias
+        >>> bool(abs(total - parts.logit) < 1e-3)
+        True
         """
         from visualizer.models.logit_attribution import logit_parts
 
@@ -387,6 +434,10 @@ class Model:
         ------
         InputError
             As in `logit_parts`.
+
+        Examples
+        --------
+        >>> after_first_layer = model.logit_lens(text)[0]  # for each query, the likeliest tokens
         """
         from visualizer.models.logit_attribution import logit_lens
 
@@ -429,6 +480,11 @@ class Model:
         ------
         InputError
             If the model does not generate text, or a setting is invalid.
+
+        Examples
+        --------
+        >>> made = model.generate(text, tokens=3)
+        >>> sampled = model.generate(text, tokens=3, temperature=0.8, top_k=50, seed=1)
         """
         from visualizer.models.kv_cache_generation import generate
 
@@ -454,6 +510,12 @@ class Model:
         ------
         InputError
             If the model does not generate text, or its layers have different numbers of heads.
+
+        Examples
+        --------
+        >>> effects = model.ablations(text)  # layer head
+        >>> effects.shape == (len(seen.layers), seen["weights", 0].shape[0])
+        True
         """
         from visualizer.models.head_edits import compute_ablation_changes
 

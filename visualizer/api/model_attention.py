@@ -90,6 +90,15 @@ def capture(
     InputError
         If the object contains no Transformers model or several models, the model did not compute
         any attention, or a layer does not exist.
+
+    Examples
+    --------
+    >>> import torch
+    >>> plain = model.opened.model  # any Transformers model
+    >>> with visualizer.capture(plain) as captured, torch.no_grad():
+    ...     plain(torch.tensor([[4, 5, 6, 7]]))
+    >>> captured["weights"].shape[2:]  # layer head query key
+    (4, 4)
     """
     from visualizer.models.recorded_texts import RecordedBatch, record_texts
     from visualizer.models.wrapped_model_search import find_transformers_model
@@ -138,6 +147,14 @@ class ModelAttention(HeadViews):
     which are selected by name: ``seen.part("encoder")``; ``seen.parts`` lists the names.
     For a recorded batch, this is the attention of the first text; ``seen.texts`` has one
     `ModelAttention` per text.
+
+    Examples
+    --------
+    >>> seen.dims("weights")
+    ('layer', 'head', 'query', 'key')
+    >>> seen["weights", 1, 0].sum(axis=-1)  # head 0 of layer 1: each row sums to 1
+    >>> seen.layers[:2]
+    (0, 1)
     """
 
     runs: tuple[LayerGroupRun, ...]
@@ -191,7 +208,12 @@ class ModelAttention(HeadViews):
         return attention_part_names(self.runs)
 
     def part(self, name: str) -> ModelAttention:
-        """Return the attention of one part, given the part's name or a unique substring of it."""
+        """Return the attention of one part, given the part's name or a unique substring of it.
+
+        Examples
+        --------
+        >>> [seen.part(name) for name in seen.parts]
+        """
         return ModelAttention(
             find_runs_of_part(self._require_runs(), validate_string("name", name))
         )
@@ -210,7 +232,13 @@ class ModelAttention(HeadViews):
         return tuple(name for name in first if all(name in each for each in others))
 
     def dims(self, stage: str) -> tuple[str, ...]:
-        """Return the dimensions of a stage: ``("layer", "head", "query", "key")`` for weights."""
+        """Return the dimensions of a stage: ``("layer", "head", "query", "key")`` for weights.
+
+        Examples
+        --------
+        >>> seen.dims("queries")
+        ('layer', 'head', 'token', 'd_head')
+        """
         attention = _attention_of_layer_group(self._runs_of_single_part()[0])
         dims = attention.dims(stage)
         return dims if dims[0] == "layer" else ("layer", *dims)
@@ -240,6 +268,11 @@ class ModelAttention(HeadViews):
         """Return the attention of a layer together with all layers that have the same structure.
 
         The axis ``layer`` of the result indexes these layers from 0.
+
+        Examples
+        --------
+        >>> seen.attention(1).dims("weights")
+        ('layer', 'head', 'query', 'key')
         """
         return _attention_of_layer_group(self._find_run_of_layer(layer)[0])
 
@@ -257,6 +290,10 @@ class ModelAttention(HeadViews):
         ------
         InputError
             If the stage or position does not exist.
+
+        Examples
+        --------
+        >>> seen.explain("weights", layer=1, head=0, query=3, key=2).sentence
         """
         found, at = self._find_run_of_layer(layer)
         return _attention_of_layer_group(found).explain(stage, layer=at, **place)
@@ -275,6 +312,10 @@ class ModelAttention(HeadViews):
         ----------
         layer : int, optional
             Index of the layer in the model; the first layer by default.
+
+        Examples
+        --------
+        >>> seen.figure("weights", heads=[0, 1], layer=1, width="85mm").save("layer.pdf")
         """
         shown = self._first_layer if layer is None else layer
         found, at = self._find_run_of_layer(shown)
@@ -290,6 +331,10 @@ class ModelAttention(HeadViews):
         ----------
         layer : int, optional
             Index of the layer in the model; the first layer by default.
+
+        Examples
+        --------
+        >>> seen.save("seen.npz", "seen.attention")
         """
         self.figure(layer=layer).save(*paths)
 

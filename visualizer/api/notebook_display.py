@@ -41,6 +41,10 @@ class Figure:
 
     The figure is drawn when it is displayed, saved or converted to pixels. It can be drawn in any
     thread and without a screen.
+
+    Examples
+    --------
+    >>> figure = attention.figure("weights")  # displayed if it is the last expression of a cell
     """
 
     shot: ExportSnapshot
@@ -57,6 +61,10 @@ class Figure:
         InputError
             If no path is given, a format is unknown, text would be too small to print, a file
             cannot be written, or there is not enough memory.
+
+        Examples
+        --------
+        >>> attention.figure("weights").save("figure.svg", "figure.png")
         """
         files = [
             validate_path("path", path)
@@ -78,6 +86,11 @@ class Figure:
         -------
         numpy.ndarray
             The pixels, uint8 [row, column, 4]: red, green, blue and alpha.
+
+        Examples
+        --------
+        >>> attention.figure("weights").array().shape[2]
+        4
         """
         with self._prepare_drawing():
             from visualizer.export.figures.rasterization import render_figure_pixels
@@ -109,6 +122,10 @@ class Figure:
         ------
         InputError
             If matplotlib is not installed, or the figure does not have exactly one heatmap.
+
+        Examples
+        --------
+        >>> axes = attention.figure("weights", heads=0).plot()  # requires matplotlib
         """
         with self._prepare_drawing():
             from visualizer.api.matplotlib_heatmap import plot_heatmap
@@ -142,7 +159,15 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ExplainedValue:
-    """A value with its meaning and the terms of its computation."""
+    """A value with its meaning and the terms of its computation.
+
+    Examples
+    --------
+    >>> explained = attention.explain("weights", head=0, query=2, key=1)
+    >>> bool(explained.value == attention["weights", 0, 2, 1])
+    True
+    >>> print(explained)
+    """
 
     readout: CellExplanation
     value: float
@@ -192,7 +217,12 @@ class ExplainedValue:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Overview:
-    """An image of all heads, which notebooks display."""
+    """An image of all heads, which notebooks display.
+
+    Examples
+    --------
+    >>> overview = seen.overview()
+    """
 
     png: bytes
     about: str = ""
@@ -207,6 +237,10 @@ class Overview:
         ------
         InputError
             If the file cannot be written, or its name does not end in ``.png``.
+
+        Examples
+        --------
+        >>> seen.overview().save("heads.png")
         """
         _write_file(path, (".png",), "The overview is a PNG.", self.png)
 
@@ -220,6 +254,10 @@ class InteractiveView:
 
     The page contains the weights and loads nothing. In the frame, its script has no access to the
     notebook.
+
+    Examples
+    --------
+    >>> view = seen.interactive()
     """
 
     html: str
@@ -238,6 +276,10 @@ class InteractiveView:
         ------
         InputError
             If the file cannot be written, or its name does not end in ``.html``.
+
+        Examples
+        --------
+        >>> seen.interactive().save("heads.html")
         """
         _write_file(path, (".html", ".htm"), "The view is a web page.", self.html.encode())
 

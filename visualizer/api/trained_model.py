@@ -53,6 +53,12 @@ class TrainedModel:
     notes has no ``out_proj``. All other parameters are stored under ``model/`` in the same way, and
     the optimizer's state under ``optimiser/``. The files in ``snapshots/``, one per saved step,
     contain only the parameters, without the prefix ``model/``.
+
+    Examples
+    --------
+    >>> run = visualizer.load("runs/poems")
+    >>> run.step, run.losses["validation"][-1]
+    >>> run.attention_states[0]["W_query.weight"]  # a torch tensor
     """
 
     saved: SavedModel
@@ -129,6 +135,10 @@ class TrainedModel:
         ------
         InputError
             If an argument is invalid or would have no effect, or training diverged.
+
+        Examples
+        --------
+        >>> visualizer.load("runs/poems").generate("The ", tokens=20, seed=1)
         """
         from visualizer.language.saved_model import generate
 

@@ -80,6 +80,12 @@ class LogitParts(Struct, frozen=True, eq=False):
         Contribution of the biases in the final norm and the unembedding.
     layers : tuple of int
         Numbers of the layers in the model.
+
+    Examples
+    --------
+    >>> parts = model.logit_parts(text)
+    >>> bool(abs(parts.sum_of_parts - parts.logit) < 1e-3)
+    True
     """
 
     number: int

@@ -1,0 +1,58 @@
+"""The reference of the Python API is complete, up to date and true."""
+
+from __future__ import annotations
+
+import doctest
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests import python_reference
+from tests.python_reference import Entry, list_all_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+PACKAGES = {"to_dataframe": "pandas", "to_xarray": "xarray", "plot": "matplotlib"}
+"""Optional packages that the examples of methods require."""
+
+
+class ExpectedOnly(doctest.OutputChecker):
+    """Compares a result only if the example states one."""
+
+    def check_output(self, want: str, got: str, optionflags: int) -> bool:
+        return not want or super().check_output(want, got, optionflags)
+
+
+@pytest.fixture(scope="module")
+def variables(
+    tmp_path_factory: pytest.TempPathFactory, tiny_model_folder: Path, run_folder: Path
+) -> Iterator[dict[str, Any]]:
+    """Return the variables of the examples, in a folder with a model and a training run."""
+    folder = tmp_path_factory.mktemp("examples")
+    shutil.copytree(tiny_model_folder, folder / "models" / "SmolLM2-135M")
+    shutil.copytree(run_folder, folder / "runs" / "poems")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        found: dict[str, Any] = {}
+        exec(python_reference.START, found)
+        yield found
+
+
+def test_the_page_is_up_to_date() -> None:
+    page = python_reference.PAGE.read_text(encoding="utf-8")
+    assert page == python_reference.create_page(), "run python -m tests.python_reference"
+
+
+@pytest.mark.parametrize("entry", list_all_entries(), ids=lambda entry: entry.name)
+@pytest.mark.usefixtures("application")
+@pytest.mark.filterwarnings("ignore::UserWarning")  # libraries warn about small models
+def test_every_example_runs(entry: Entry, variables: dict[str, Any]) -> None:
+    pytest.importorskip(PACKAGES.get(entry.name.rpartition(".")[2], "visualizer"))
+    assert entry.examples, "a public name has no example in its docstring"
+    printed: list[str] = []
+    example = doctest.DocTest(entry.examples, {**variables}, entry.name, None, None, None)
+    doctest.DocTestRunner(ExpectedOnly(), verbose=False).run(example, out=printed.append)
+    assert not printed, "".join(printed)

@@ -1,0 +1,245 @@
+"""Writes the reference of the Python API from its docstrings: ``python -m tests.python_reference``.
+
+The page has a section for each public function and class, and for the classes that they return.
+"""
+
+from __future__ import annotations
+
+import doctest
+import inspect
+import re
+import textwrap
+from enum import Enum
+from functools import cache, partial
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import visualizer
+from visualizer.resources import documentation_path
+from visualizer.widgets.documentation_pages import heading_anchor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PAGE = documentation_path("reference", "python-api.md")
+RESULTS = {
+    "ExplainedValue": "visualizer.api.notebook_display",
+    "GeneratedText": "visualizer.api.generated_text",
+    "InteractiveView": "visualizer.api.notebook_display",
+    "LogitParts": "visualizer.attention.model_forward_pass",
+    "Overview": "visualizer.api.notebook_display",
+}
+"""Classes of results that are not created by their name, and their modules."""
+BASE = "HeadViews"
+"""Base class whose methods are described once."""
+START = """\
+import visualizer
+
+attention = visualizer.attend(
+    "The cat sat on the mat", embedding_size=8, output_size=8, heads=2
+)
+model = visualizer.open_model("models/SmolLM2-135M")
+text = "the cat sat on the mat the cat"
+seen = model.attend(text)
+"""
+"""Code that defines the variables of all examples."""
+HEAD = f"""\
+# Python API
+
+This page is generated from the docstrings, which `help` also shows.
+[Notebooks](../how-to/notebooks.md) and [Models in Python](../how-to/model-python.md) introduce the
+most important functions. All examples use these variables:
+
+```python
+{START}```
+
+Arrays are NumPy arrays, and indices start at 0. Invalid arguments raise an
+[`InputError`](#inputerror). *The book* and *the notes* are the
+[sources](../explanation/background.md#sources) of the modules.
+"""
+
+
+class Entry:
+    """A public function, class or method, and its docstring.
+
+    Parameters
+    ----------
+    name : str
+        The name on the page, such as ``Attention.explain``.
+    """
+
+    def __init__(self, name: str, value: Any) -> None:
+        self.name, self.value = name, value
+        parts = re.split(r"^([A-Z][a-z]+)\n-+\n", inspect.getdoc(value) or "", flags=re.MULTILINE)
+        self.text = parts[0].strip()
+        self.sections = dict(zip(parts[1::2], map(str.strip, parts[2::2]), strict=True))
+
+    @property
+    def examples(self) -> list[doctest.Example]:
+        """The statements of the examples, with their expected results."""
+        return doctest.DocTestParser().get_examples(self.sections.get("Examples", ""))
+
+    @property
+    def members(self) -> list[Entry]:
+        """The public methods of a class, in the order of its source; not those of its bases."""
+        if not inspect.isclass(self.value):
+            return []
+        own = vars(self.value).items()
+        found = [
+            Entry(f"{self.name}.{name}", value)
+            for name, value in own
+            if inspect.isfunction(value) and not name.startswith("_")
+        ]
+        if self.value.__name__ == "Attention":
+            found += [
+                Entry(f"{self.name}.{name}", value)
+                for name, value in vars(_head_views()).items()
+                if inspect.isfunction(value)
+                and not name.startswith("_")
+                and name not in vars(self.value)
+            ]
+        return found
+
+    @property
+    def properties(self) -> list[tuple[str, str]]:
+        """The names and descriptions of the properties of a class."""
+        return [
+            (name, inspect.getdoc(value) or "")
+            for name, value in vars(self.value).items()
+            if isinstance(value, property) and not name.startswith("_")
+        ]
+
+
+def _head_views() -> type:
+    return next(base for base in visualizer.Attention.__mro__ if base.__name__ == BASE)
+
+
+@cache
+def list_entries() -> tuple[Entry, ...]:
+    """List the public functions, then the classes, then the classes of results."""
+    names = [(name, getattr(visualizer, name)) for name in visualizer.__all__]
+    names += [(name, getattr(import_module(module), name)) for name, module in RESULTS.items()]
+    names.sort(key=lambda each: inspect.isclass(each[1]))
+    return tuple(Entry(*each) for each in names)
+
+
+def list_all_entries() -> tuple[Entry, ...]:
+    """List the functions, the classes and their methods."""
+    return tuple(each for entry in list_entries() for each in (entry, *entry.members))
+
+
+# ------------------------------------------------------------------------------- Markdown
+
+
+def create_page() -> str:
+    """Return the page in Markdown."""
+    return "\n".join((HEAD, *(part for entry in list_entries() for part in _format_class(entry))))
+
+
+def _format_class(entry: Entry) -> Iterator[str]:
+    yield from _format_entry(entry, 2)
+    if not inspect.isclass(entry.value):
+        return
+    if entry.properties:
+        yield "| Property | Description |\n| --- | --- |"
+        for name, text in entry.properties:
+            flat = " ".join(_to_markdown(text, entry).split()).replace("|", r"\|")
+            yield f"| `{name}` | {flat} |"
+        yield ""
+    if _head_views() in entry.value.__mro__ and entry.name != "Attention":
+        shared = ", ".join(
+            f"[`{name}`](#{heading_anchor(f'Attention.{name}')})"
+            for name in ("heads", "to_dataframe", "to_xarray", "overview", "interactive")
+        )
+        yield f"Methods that are described with `Attention`: {shared}.\n"
+    for member in entry.members:
+        yield from _format_entry(member, 3)
+
+
+def _format_entry(entry: Entry, level: int) -> Iterator[str]:
+    yield f"{'#' * level} {entry.name}\n"
+    if call := _format_call(entry):
+        yield f"`{call}`\n"
+    yield f"{_to_markdown(entry.text, entry)}\n"
+    for title, text in entry.sections.items():
+        if title == "Examples":
+            yield f"```python\n{_format_examples(entry)}```\n"
+        else:
+            yield f"**{title}**\n\n{_format_list(text, entry)}\n"
+
+
+def _format_call(entry: Entry) -> str:
+    """Return the call of a function with its arguments, without types."""
+    if not inspect.isfunction(entry.value):
+        return ""
+    signature = inspect.signature(entry.value)
+    parameters = [
+        each.replace(annotation=inspect.Parameter.empty)
+        for each in signature.parameters.values()
+        if each.name != "self"
+    ]
+    parameters = [
+        each.replace(default=each.default.value) if isinstance(each.default, Enum) else each
+        for each in parameters
+    ]
+    call = signature.replace(parameters=parameters, return_annotation=signature.empty)
+    owner, _, name = entry.name.rpartition(".")
+    return f"{'.' if owner else 'visualizer.'}{name}{call}"
+
+
+def _format_examples(entry: Entry) -> str:
+    lines = (
+        example.source + "".join(f"# {line}\n" for line in example.want.splitlines())
+        for example in entry.examples
+    )
+    return "".join(lines)
+
+
+def _format_list(text: str, entry: Entry) -> str:
+    """Format parameters, results or errors: lines without indent, and indented descriptions."""
+    items = re.findall(r"^(\S.*)\n?((?:(?:    .*)?\n?)*)", text, re.MULTILINE)
+    lines = []
+    for head, body in items:
+        name, _, kind = head.partition(" : ")
+        flat = " ".join(_to_markdown(textwrap.dedent(body), entry).split())
+        title = f"`{name}` ({kind})" if kind else f"`{name}`"
+        lines.append(f"- {title}: {flat}" if flat else f"- {title}")
+    return "\n".join(lines)
+
+
+def _to_markdown(text: str, entry: Entry) -> str:
+    """Convert the markup of docstrings: literal blocks, literals and names."""
+    text = re.sub(
+        r"^(.*)::\n\n((?:    .*\n?|\n)+)", _to_fence, f"{text}\n", flags=re.MULTILINE
+    ).strip()
+    parts = re.split(r"(```.*?```)", text, flags=re.DOTALL)
+    link = partial(_to_code, entry.name.partition(".")[0])
+    parts[::2] = [
+        re.sub(r"``(.+?)``|`([\w.]+)`", link, part, flags=re.DOTALL) for part in parts[::2]
+    ]
+    return "".join(parts)
+
+
+def _to_fence(found: re.Match[str]) -> str:
+    before = f"{found[1]}:\n\n" if found[1] else ""
+    return f"{before}```python\n{textwrap.dedent(found[2]).strip()}\n```\n\n"
+
+
+def _to_code(owner: str, found: re.Match[str]) -> str:
+    """Return a literal, or a link to a name, which can be that of a method of the same class."""
+    if found[1]:
+        return f"`{found[1]}`"
+    name = found[2].removeprefix("visualizer.")
+    for full in (name, f"{owner}.{name}", f"Attention.{name}"):
+        if full in _names_on_page():
+            return f"[`{name}`](#{heading_anchor(full)})"
+    return f"`{name}`"
+
+
+@cache
+def _names_on_page() -> frozenset[str]:
+    return frozenset(entry.name for entry in list_all_entries())
+
+
+if __name__ == "__main__":
+    PAGE.write_text(create_page(), encoding="utf-8")
