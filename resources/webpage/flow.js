@@ -2,15 +2,16 @@
 
 const MIN_SCALE = 0.6, MAX_SCALE = 2, HEIGHT_OF_TEXT = 130;
 const MAX_TERMS = 5, MAX_PLAIN_EXPONENT = 5; // maximum exponent, as in the window
-const pictures = {};
 const flowMarks = document.getElementById("marks");
 let flowArea = null, flowImage = null;
 
-async function readPictures() {
-  for (const name of Object.keys(board.themes)) {
-    const packed = document.getElementById(`flow-${name}`);
+/** Read the images of a board, one for each theme. */
+async function readPictures(board) {
+  board.pictures = {};
+  for (const name of Object.keys(page.themes)) {
+    const packed = document.querySelector(`.flow-${name}`);
     const svg = new Blob([await inflate(packed.textContent)], {type: "image/svg+xml"});
-    pictures[name] = URL.createObjectURL(svg);
+    board.pictures[name] = URL.createObjectURL(svg);
     packed.remove();
   }
 }
@@ -33,7 +34,7 @@ function layOutFlow() {
   const scale = isPrinting ? across : Math.max(Math.min(across, whole), Math.min(across, 1));
   const size = {width: `${width * scale}px`, height: `${height * scale}px`};
   for (const one of [flowArea, flowImage, flowMarks]) Object.assign(one.style, size);
-  flowImage.src = pictures[theme().name];
+  flowImage.src = board.pictures[theme().name];
   panels.forEach((panel, at) => {
     // In print, Chromium reduces canvases whose sides are not whole pixels.
     const round = isPrinting ? Math.round : (length) => length;

@@ -1,12 +1,12 @@
 // Creates and lays out the parts of a panel.
 
 function theme() {
-  if (isPrinting) return board.themes.print;
-  return board.themes[chosen || (system.matches ? "dark" : "light")];
+  if (isPrinting) return page.themes.print;
+  return page.themes[chosen || (system.matches ? "dark" : "light")];
 }
 
 function colours(panel) {
-  const [digits, light] = board.tables[theme().name][panel.map];
+  const [digits, light] = page.tables[theme().name][panel.map];
   return {
     of: (at) => `#${digits.slice(6 * at, 6 * at + 6)}`,
     words: (at) => Number.parseInt(digits.slice(6 * at, 6 * at + 6), 16),
@@ -23,7 +23,7 @@ const widths = new Map();
 
 function maxLabelWidth(labels) {
   if (!widths.has(labels)) {
-    const measured = board.labels[labels].slice(0, 200).map((label) => textWidth(label));
+    const measured = page.labels[labels].slice(0, 200).map((label) => textWidth(label));
     widths.set(labels, Math.min(MAX_LABEL_WIDTH, Math.max(0, ...measured)));
   }
   return widths.get(labels);
@@ -167,7 +167,7 @@ function addLabels(panel) {
 }
 
 function rowLabel(panel, at) {
-  const made = add(panel.box.left, "span", "label", board.labels[panel.rows.labels][at]);
+  const made = add(panel.box.left, "span", "label", page.labels[panel.rows.labels][at]);
   const cell = Math.floor((at - panel.rows.start) / panel.rows.block);
   made.style.top = `${(cell + 0.5) * panel.height}px`;
   made.dataset.at = (cell + 0.5) * panel.height;
@@ -175,7 +175,7 @@ function rowLabel(panel, at) {
 }
 
 function columnLabel(panel, at) {
-  const made = add(panel.box.above, "span", "label", board.labels[panel.columns.labels][at]);
+  const made = add(panel.box.above, "span", "label", page.labels[panel.columns.labels][at]);
   const cell = Math.floor((at - panel.columns.start) / panel.columns.block);
   const isTurned = isUpright(panel), centre = (cell + 0.5) * panel.width;
   if (isTurned) made.classList.add("upright");

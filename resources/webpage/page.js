@@ -11,7 +11,11 @@ function addListeners(panel) {
   };
   cells.addEventListener("pointermove", (event) => pointAt(at(event)));
   cells.addEventListener("pointerdown", (event) => {
-    const cell = at(event);
+    const cell = at(event), other = page.boards.find(({head}) => head === panel.head);
+    if (isThumbnail(panel) && other) {
+      showBoard(other);
+      return;
+    }
     pinned = isSameCell(cell, pinned) ? null : cell;
     pointAt(cell);
   });
@@ -157,7 +161,7 @@ function fillTables() {
     add(table, "caption", "", panel.title + (panel.label ? `, ${panel.label.toLowerCase()}` : ""));
     const head = add(add(table, "thead"), "tr"), body = add(table, "tbody");
     add(head, "th", "", axesOf(panel)[0]);
-    const labels = [panel.rows, panel.columns].map((axis) => board.labels[axis.labels]);
+    const labels = [panel.rows, panel.columns].map((axis) => page.labels[axis.labels]);
     for (let column = 0; column < columns; column++) {
       add(head, "th", "", labels[1][panel.columns.start + column]).scope = "col";
     }
@@ -169,10 +173,13 @@ function fillTables() {
   }
 }
 
+/** Return whether a panel is a small copy of another head. */
+function isThumbnail(panel) {
+  return panels.indexOf(panel) >= panels.length - (board.flow?.thumbnails ?? 0);
+}
+
 function hasTable(panel) {
-  const copies = board.flow?.thumbnails ?? 0;
-  if (panels.indexOf(panel) >= panels.length - copies) return false;
-  return !panel.pooled && panel.shape[0] * panel.shape[1] <= MAX_TABLE_CELLS;
+  return !isThumbnail(panel) && !panel.pooled && panel.shape[0] * panel.shape[1] <= MAX_TABLE_CELLS;
 }
 
 // -------------------------------------------------------------------------------------- page
@@ -218,22 +225,54 @@ function draw() {
   updateHighlights();
 }
 
-async function start() {
-  document.querySelector("h1").textContent = board.title;
-  document.getElementById("caption").textContent = board.caption;
+/** Show another board, and forget the selected cell. */
+function showBoard(chosenBoard) {
+  board = chosenBoard;
+  pointed = pinned = null;
+  panels.splice(0, panels.length, ...board.columns.flat());
+  document.getElementById("panels").replaceChildren();
   document.getElementById("said").textContent = board.said;
-  const packed = document.querySelectorAll("script.cells");
-  const found = board.columns.flat();
-  for (const [at, panel] of found.entries()) {
-    await unpack(panel, packed[at].textContent);
-    packed[at].remove();
-    build(panel);
+  for (const button of document.getElementById("heads").children) {
+    button.setAttribute("aria-pressed", button.textContent === headName(board));
   }
-  panels.push(...found);
-  if (board.flow) await readPictures();
   if (board.flow) arrangeFlow();
-  else if (found.length) arrange();
+  else if (panels.length) arrange();
+  const tables = document.getElementById("tables");
+  tables.hidden = !panels.some(hasTable);
+  for (const table of tables.querySelectorAll(".scroll")) table.remove();
+  if (tables.open) fillTables();
   draw();
+}
+
+function headName({head}) {
+  return `Head ${head + 1}`;
+}
+
+function addHeadButtons() {
+  const bar = document.getElementById("heads");
+  bar.hidden = false;
+  for (const one of page.boards) {
+    const button = add(bar, "button", "", headName(one));
+    button.type = "button";
+    button.addEventListener("click", () => showBoard(one));
+  }
+}
+
+async function start() {
+  document.querySelector("h1").textContent = page.title;
+  document.getElementById("caption").textContent = page.caption;
+  const packed = document.querySelectorAll("script.cells");
+  let at = 0;
+  for (const one of page.boards) {
+    for (const panel of one.columns.flat()) {
+      await unpack(panel, packed[at].textContent);
+      packed[at++].remove();
+      build(panel);
+    }
+    if (one.flow) await readPictures(one);
+  }
+  if (page.boards.length > 1) addHeadButtons();
+  showBoard(board);
   const scheme = document.getElementById("scheme");
   scheme.hidden = document.getElementById("help").hidden = false;
   scheme.addEventListener("click", () => {
@@ -250,9 +289,7 @@ async function start() {
   }
   const again = () => showTip(pointed ?? pinned);
   document.addEventListener("scroll", again, {capture: true, passive: true});
-  const tables = document.getElementById("tables");
-  tables.hidden = !panels.some(hasTable);
-  tables.addEventListener("toggle", fillTables);
+  document.getElementById("tables").addEventListener("toggle", fillTables);
 }
 
 const ready = start();

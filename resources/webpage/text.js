@@ -8,13 +8,13 @@ const GAP = 24, LINE = 16, MAX_LABEL_WIDTH = 88, MIN_PANEL_WIDTH = 100, MIN_SIDE
 const MAX_CELL_SIZE = 88, PAPER_WIDTH = 1000, MAX_TABLE_CELLS = 1000;
 const STEPS = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
 
-const board = JSON.parse(document.getElementById("board").textContent);
-const panels = [];
+const page = JSON.parse(document.getElementById("page").textContent);
+const panels = []; // of the current board
 const tip = document.getElementById("tip");
 const pen = document.createElement("canvas").getContext("2d");
 const system = matchMedia("(prefers-color-scheme: dark)");
-let chosen = board.theme, isPrinting = false, density = 1;
-let pointed = null, pinned = null;
+let chosen = page.theme, isPrinting = false, density = 1;
+let board = page.boards[0], pointed = null, pinned = null;
 
 // --------------------------------------------------------------------------------------- text
 
@@ -36,7 +36,7 @@ function axesOf(panel) {
 /** Describe a cell's position on an axis as a list of parts, in which tokens are objects. */
 function describePosition(axis, cell) {
   const first = axis.start + cell * axis.block, last = Math.min(first + axis.block, axis.stop) - 1;
-  const labels = board.labels[axis.labels];
+  const labels = page.labels[axis.labels];
   const name = axisName(axis.name);
   if (first === last) {
     return axis.isToken ? [`${name} ${first + 1} “`, {token: labels[first]}, "”"]

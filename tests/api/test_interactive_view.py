@@ -143,7 +143,7 @@ def test_what_cannot_be_shown_is_still_described(monkeypatch: pytest.MonkeyPatch
 def test_a_module_has_the_same_views() -> None:
     module = visualizer.attend("a b c a b", heads=2, embedding_size=4, output_size=4)
     assert module._repr_mimebundle_().keys() == MIME_TYPES
-    page = module.interactive().html
+    page = module.interactive(layout="heads").html
     described = description(page)
     np.testing.assert_array_equal(unpacked(page)[0], module["weights"])
     assert (described["title"], described["hasLayers"]) == ("Multi-head attention", False)
@@ -156,6 +156,24 @@ def test_a_module_has_the_same_views() -> None:
     for method in (batch.heads, batch.overview, batch.interactive):
         with pytest.raises(InputError, match=r"a batch of 2 texts\. Attend to one text at a time"):
             method()
+
+
+def test_a_module_shows_the_computation_of_each_head() -> None:
+    module = visualizer.attend("a b c", heads=3, embedding_size=6, output_size=6)
+    found = description(module.interactive(colour_map="magma").html)
+    assert [board["head"] for board in found["boards"]] == [0, 1, 2]
+    for board in found["boards"]:
+        stages = {panel["stage"] for column in board["columns"] for panel in column}
+        assert stages >= {"input", "queries", "keys", "values", "weights", "context", "output"}
+    assert "magma" in found["tables"][LIGHT.name]
+    with pytest.raises(InputError, match="layers has no effect"):
+        module.interactive(0, layout="flow")
+
+
+@pytest.mark.parametrize(("heads", "text"), [(9, "a b"), (1, "a " * 65)])
+def test_a_large_module_shows_only_its_weights(heads: int, text: str) -> None:
+    module = visualizer.attend(text, heads=heads, embedding_size=9, output_size=9)
+    assert "boards" not in description(module.interactive().html)
 
 
 def test_a_file_has_the_same_views(tmp_path: Path) -> None:

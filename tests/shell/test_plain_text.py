@@ -364,9 +364,9 @@ def test_a_web_page_holds_tokens_as_data(exported: dict[str, str]) -> None:
         == text.count("</script>")
         == len(re.findall("<script type|<script>", text))
     )
-    board = json.loads(text.partition('id="board">')[2].partition("</script>")[0])
-    assert list(TOKENS) in board["labels"]
-    assert board["title"] == FILE
+    description = json.loads(text.partition('id="page">')[2].partition("</script>")[0])
+    assert list(TOKENS) in description["labels"]
+    assert description["title"] == FILE
     assert is_escaped(text.partition("<title>")[2].partition("</title>")[0])
 
 

@@ -226,7 +226,7 @@ class HeadViews:
             map_name,
             has_layer_axis=self._has_layer_axis,
         )
-        return InteractiveView(page, found[0].run.trace.query_key_counts[1], repr(self)[1:-1])
+        return InteractiveView(page, repr(self)[1:-1])
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Return the interactive page, and the overview for viewers that run no scripts."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from visualizer.export.figure_settings import FigureSettings
+    from visualizer.export.figures.notebook_page import NotebookPage
     from visualizer.features.explain.presenter import CellExplanation
     from visualizer.session.export_snapshot import ExportSnapshot
 
@@ -250,9 +251,9 @@ class Overview:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class InteractiveView:
-    """A page with the weights of all heads, which notebooks display in a frame.
+    """An interactive page, which notebooks display in a frame.
 
-    The page contains the weights and loads nothing. In the frame, its script has no access to the
+    The page contains its data and loads nothing. In the frame, its script has no access to the
     notebook.
 
     Examples
@@ -260,11 +261,15 @@ class InteractiveView:
     >>> view = seen.interactive()
     """
 
-    html: str
-    token_count: int
+    page: NotebookPage
     about: str = ""
     image: bytes = b""
     """A PNG image, for notebooks that are not trusted."""
+
+    @property
+    def html(self) -> str:
+        """The page."""
+        return self.page.html
 
     def __repr__(self) -> str:
         return truncate(f"<InteractiveView: page of {len(self.html):,} bytes · {self.about}>")
@@ -286,7 +291,7 @@ class InteractiveView:
     def _repr_html_(self) -> str:
         from visualizer.export.figures.notebook_page import frame_notebook_page
 
-        return frame_notebook_page(self.html, self.token_count, self.image)
+        return frame_notebook_page(self.page, self.image)
 
 
 def _write_file(path: str | Path, suffixes: tuple[str, ...], kind: str, data: bytes) -> None:

@@ -74,7 +74,7 @@ def _write_webpage(
     theme = PAPER_THEMES[figure_settings.paper]
     document = document_to_attach(snapshot, figure_settings)
     rest = scale_progress(progress, 20, 100)
-    write_webpage(figure.board, figure.name, figure.caption, theme, file, document, rest)
+    write_webpage([figure.board], figure.name, figure.caption, theme, file, document, rest)
 
 
 def _write_npz(

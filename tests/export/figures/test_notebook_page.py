@@ -26,7 +26,11 @@ from visualizer.attention.roles import Role
 from visualizer.attention.spec import MaskKind
 from visualizer.errors import InputError
 from visualizer.export.figures import notebook_page
-from visualizer.export.figures.notebook_page import create_notebook_page, frame_notebook_page
+from visualizer.export.figures.notebook_page import (
+    NotebookPage,
+    create_notebook_page,
+    frame_notebook_page,
+)
 from visualizer.format import format_number
 from visualizer.heatmap.colour_range import find_cached_range
 from visualizer.widgets.theme import DARK, LIGHT
@@ -60,7 +64,7 @@ def captured_run(weights: np.ndarray, *tokens: tuple[str, ...]) -> Run:
 
 def page_of(weights: np.ndarray, *tokens: tuple[str, ...], **more: Any) -> str:
     run = captured_run(weights, *tokens)
-    return create_notebook_page([(run, tuple(range(len(weights))))], "some model", **more)
+    return create_notebook_page([(run, tuple(range(len(weights))))], "some model", **more).html
 
 
 def description(page: str) -> dict[str, Any]:
@@ -140,7 +144,7 @@ def test_the_weights_of_a_long_text_are_computed_in_blocks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shots = [make(90, heads=2, d_out=4) for make in (long_shot, held_shot)]
-    pages = [create_notebook_page([(shot.run, (0,))], "a module") for shot in shots]
+    pages = [create_notebook_page([(shot.run, (0,))], "a module").html for shot in shots]
     assert shots[0].run.trace.is_blockwise
     held = shots[1].run.trace.read(Role.WEIGHTS)
     for page in pages:
@@ -148,7 +152,7 @@ def test_the_weights_of_a_long_text_are_computed_in_blocks(
     ends = [description(page)["layers"][0]["end"] for page in pages]
     assert ends[0] == ends[1]
     monkeypatch.setattr(notebook_page, "MAX_CELLS", 2 * 30 * 30)
-    page = create_notebook_page([(shots[0].run, (0,))], "a module")
+    page = create_notebook_page([(shots[0].run, (0,))], "a module").html
     pooled = held[:, middle_rows(3, 90)].reshape(2, 30, 30, 3).max(-1)
     np.testing.assert_allclose(unpacked(page)[0], pooled, rtol=1e-4, atol=1e-6)
     assert "one of 3 queries on 3 keys" in description(page)["notes"][0]
@@ -177,7 +181,7 @@ def test_too_many_heads_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_colours_have_the_range_of_the_window(run: Run) -> None:
     count = run.trace.axis_size("layer")
-    page = create_notebook_page([(run, tuple(range(count)))], "some model")
+    page = create_notebook_page([(run, tuple(range(count)))], "some model").html
     shown = [(run.trace, run.trace.cached_stage_tensor(Role.WEIGHTS))]
     for at, layer in enumerate(description(page)["layers"]):
         leading = (at,) if count > 1 else ()
@@ -188,7 +192,7 @@ def test_colours_have_the_range_of_the_window(run: Run) -> None:
 
 def test_masked_cells_are_known() -> None:
     run = a_run("a b c d e", mask=MaskKind.CAUSAL, heads=2)
-    described = description(create_notebook_page([(run, (0,))], "a module"))
+    described = description(create_notebook_page([(run, (0,))], "a module").html)
     bits = zlib.decompress(base64.b64decode(described["masks"][described["layers"][0]["mask"]]))
     cells = np.unpackbits(np.frombuffer(bits, np.uint8))[:25].reshape(5, 5)
     np.testing.assert_array_equal(cells, np.triu(np.ones((5, 5)), 1))
@@ -231,9 +235,10 @@ def test_tokens_are_only_data(tokens: list[str]) -> None:
     assert data
     assert data[1].isascii()
     assert not {*"<>&\n\r"} & {*data[1]}
-    frame = frame_notebook_page(page, len(words))
+    frame = frame_notebook_page(NotebookPage(page, 480))
     assert frame.isascii()
-    ((tag, attributes),) = _Elements(frame).found
+    (tag, attributes), *others = _Elements(frame).found
+    assert [each for each, _ in others] == ["p"]
     assert (tag, attributes["sandbox"]) == ("iframe", "allow-scripts")
     assert attributes["srcdoc"] == html.unescape(html.escape(page))
 
@@ -456,7 +461,7 @@ def test_hostile_tokens_run_nothing_and_everything_fits(width: int, tmp_path: Pa
 
 @in_a_browser
 def test_the_script_runs_in_a_frame_of_a_page_with_another_encoding(tmp_path: Path) -> None:
-    frame = frame_notebook_page(page_of(weights_of(1, 2, 6, 6), WORDS), 6)
+    frame = frame_notebook_page(NotebookPage(page_of(weights_of(1, 2, 6, 6), WORDS), 480))
     outer = f"""<!-- script-src --><meta charset="windows-1252">
       <body><script>const ready = Promise.resolve();</script>{frame}</body>"""
     script = "return document.querySelector('iframe').clientHeight;"

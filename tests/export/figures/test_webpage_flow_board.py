@@ -42,7 +42,7 @@ def flow_board(run: Run, **fields: Any) -> Board:
     return board(run, flow=True, **fields)
 
 
-def page(shown: Board, theme: Theme = LIGHT) -> bytes:
+def page(*shown: Board, theme: Theme = LIGHT) -> bytes:
     file = io.BytesIO()
     write_webpage(shown, "A title", "A caption", theme, file)
     return file.getvalue()
@@ -167,6 +167,35 @@ def test_a_browser_says_how_a_cell_is_computed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @in_a_browser
+def test_a_browser_shows_the_head_that_the_reader_selects(tmp_path: Path) -> None:
+    run = a_run(d_out=4, heads=2)
+    heads = [flow_board(run, heads=frozenset({head})) for head in range(2)]
+    script = (
+        POINT
+        + """
+    const buttons = [...document.querySelectorAll("#heads button")];
+    const pressed = () => buttons.map((one) => one.getAttribute("aria-pressed"));
+    const seen = [pressed(), move(at("weights"), 3, 1)[0], flowImage.src];
+    buttons[1].click();
+    seen.push(pressed(), move(at("weights"), 3, 1)[0], flowImage.src);
+    const other = panels.findLast((one) => one.head === 0);
+    other.box.cells.dispatchEvent(new PointerEvent("pointerdown", {bubbles: true}));
+    return [...seen, pressed(), tip.hidden];
+    """
+    )
+    found, said = headless_browser.see(page(*heads), script, tmp_path)
+    assert said == []
+    first, value, image, second, other_value, other_image, last, is_hidden = found
+    assert (first, second, last) == (["true", "false"], ["false", "true"], ["true", "false"])
+    weights = run.trace.read("weights")
+    assert value == format_number(float(weights[0, 3, 1]))
+    assert other_value == format_number(float(weights[1, 3, 1])) != value
+    assert image != other_image
+    assert is_hidden
+
+
+@pytest.mark.slow
+@in_a_browser
 def test_a_browser_shows_the_board_in_each_theme_and_width(tmp_path: Path) -> None:
     made = page(flow_board(a_run(d_in=4, d_out=4, block=TransformerBlockKind.PRE_NORM)))
     script = """
@@ -190,9 +219,9 @@ def test_a_browser_shows_the_board_in_each_theme_and_width(tmp_path: Path) -> No
 
 
 def test_an_image_of_the_board_is_there_for_each_theme() -> None:
-    made = page(flow_board(a_run()), DARK).decode("utf-8")
+    made = page(flow_board(a_run()), theme=DARK).decode("utf-8")
     for theme in (LIGHT, DARK, PRINT):
-        assert made.count(f'id="flow-{theme.name}"') == 1
+        assert made.count(f'class="flow-{theme.name}"') == 1
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ def page(
     shown: Board, title: str = "A title", theme: Theme | None = LIGHT, document: bytes = b""
 ) -> bytes:
     file = io.BytesIO()
-    write_webpage(shown, title, "A caption", theme, file, document)
+    write_webpage([shown], title, "A caption", theme, file, document)
     return file.getvalue()
 
 
@@ -75,9 +75,11 @@ def parts(made: bytes, pattern: str) -> list[str]:
 
 
 def described(made: bytes) -> dict[str, Any]:
-    (text,) = parts(made, r'<script type="application/json" id="board">(.*?)</script>')
+    """Return the description of a page together with that of its only board."""
+    (text,) = parts(made, r'<script type="application/json" id="page">(.*?)</script>')
     read: dict[str, Any] = json.loads(text)
-    return read
+    (only,) = read.pop("boards")
+    return {**read, **only}
 
 
 def unpacked(made: bytes) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import base64
 import html
+import io
 import math
+from enum import StrEnum
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -17,6 +19,7 @@ from msgspec.structs import asdict, replace
 
 from visualizer.attention.masks import MaskingSpec, blocks_with_allowed_cells
 from visualizer.attention.roles import Role
+from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError
 from visualizer.export.figures.self_contained_page import (
     compress_to_base64,
@@ -41,7 +44,9 @@ if TYPE_CHECKING:
     from visualizer.attention.blockwise_tensor import BlockwiseTensor
     from visualizer.attention.cached_tensor import CachedTensor
     from visualizer.attention.run import Run
+    from visualizer.export.figure_settings import FigureSettings
     from visualizer.heatmap.colour_range import AutomaticColourRange
+    from visualizer.session.export_snapshot import ExportSnapshot
 
 MAX_PACKED_BYTES = 5_800_000
 """Maximum size of the compressed weights in a page, in bytes."""
@@ -61,7 +66,25 @@ NAN_CODE, MAX_CODE = 65535, 65534
 SMALL_TEXT_TOKENS, MEDIUM_TEXT_TOKENS = 12, 128
 HEIGHTS_PX = 480, 720, 840
 """Heights of the view for small, medium and other texts."""
+FLOW_MARGINS_PX = 170
+"""Height of the heading, the buttons and the caption around the flow board."""
 UNTRUSTED_HINT = "To use the interactive view, trust this notebook: File &gt; Trust Notebook."
+
+
+class PageLayout(StrEnum):
+    """Content of a page: the entire computation of each head, or the weights of all heads."""
+
+    FLOW = "flow"
+    HEADS = "heads"
+
+
+class NotebookPage(Struct, frozen=True):
+    """An HTML page, and the height of the frame in which a notebook displays it, in pixels."""
+
+    html: str
+    height: int
+
+    __repr__ = brief_repr
 
 
 class LayerWeights(Struct, frozen=True, eq=False):
@@ -162,7 +185,7 @@ def create_notebook_page(
     map_: str = DEFAULT_MAP,
     *,
     has_layer_axis: bool = True,
-) -> str:
+) -> NotebookPage:
     """Return an HTML page with the weights of runs on the same text.
 
     Parameters
@@ -216,10 +239,41 @@ def create_notebook_page(
         fill_template(part, title, read_page_resource("notebook", "page.css"), script)
         for part in template.split("$data")
     )
-    return "".join([before, *data, after])
+    tokens = layers[0].run.trace.query_key_counts[1]
+    limits = SMALL_TEXT_TOKENS, MEDIUM_TEXT_TOKENS, math.inf
+    height = next(px for px, most in zip(HEIGHTS_PX, limits, strict=True) if tokens <= most)
+    return NotebookPage("".join([before, *data, after]), height)
 
 
-def frame_notebook_page(page: str, tokens: int, image: bytes = b"") -> str:
+def create_flow_page(
+    snapshots: Sequence[ExportSnapshot], figure_settings: FigureSettings, title: str
+) -> NotebookPage:
+    """Return an HTML page with the entire computation of each head, of which one is displayed.
+
+    Call this within `offscreen_qt`.
+
+    Parameters
+    ----------
+    snapshots : sequence of ExportSnapshot
+        A snapshot for each head.
+    """
+    from visualizer.export.figures.figure_page import create_pooled_figure_content
+    from visualizer.export.figures.webpage_flow_board import WebpageFlowBoard
+    from visualizer.export.figures.webpage_writer import max_cells_per_side, write_webpage
+
+    count = len(snapshots)
+    contents = [
+        create_pooled_figure_content(each, figure_settings, lambda n: max_cells_per_side(n * count))
+        for each in snapshots
+    ]
+    file = io.BytesIO()
+    write_webpage([each.board for each in contents], title, contents[0].caption, None, file)
+    height = WebpageFlowBoard(contents[0].board).height + FLOW_MARGINS_PX
+    least, *_, most = HEIGHTS_PX
+    return NotebookPage(file.getvalue().decode(), round(min(max(height, least), most)))
+
+
+def frame_notebook_page(page: NotebookPage, image: bytes = b"") -> str:
     """Return a page in a frame that isolates it from the notebook, in ASCII.
 
     Other characters would change in a notebook with another encoding, and the page would then not
@@ -228,18 +282,14 @@ def frame_notebook_page(page: str, tokens: int, image: bytes = b"") -> str:
 
     Parameters
     ----------
-    tokens : int
-        Number of tokens, which determines the height.
     image : bytes, optional
         A PNG image of the weights.
     """
-    limits = SMALL_TEXT_TOKENS, MEDIUM_TEXT_TOKENS, math.inf
-    height = next(px for px, most in zip(HEIGHTS_PX, limits, strict=True) if tokens <= most)
-    content = html.escape(page).encode("ascii", "xmlcharrefreplace").decode("ascii")
+    content = html.escape(page.html).encode("ascii", "xmlcharrefreplace").decode("ascii")
     encoded = base64.b64encode(image).decode("ascii")
     picture = f'<img alt="All heads" src="data:image/png;base64,{encoded}">' if image else ""
     return (
-        f'<iframe sandbox="allow-scripts" width="100%" height="{height}" title="Attention weights" '
+        f'<iframe sandbox="allow-scripts" width="100%" height="{page.height}" title="Attention" '
         f'style="border: 0; display: block" srcdoc="{content}"><p>{UNTRUSTED_HINT}</p>{picture}'
         "</iframe>"
     )

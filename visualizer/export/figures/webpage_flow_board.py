@@ -75,6 +75,11 @@ class WebpageFlowBoard:
         """The panels of the page: the columns, the panels above them, and the heads' thumbnails."""
         return [slot.heatmap for slot in self._slots]
 
+    @property
+    def height(self) -> float:
+        """Height of the layout, in pixels."""
+        return self._size[1]
+
     def describe_layout(self) -> dict[str, object]:
         """Describe the layout and the calculations, without images and cells."""
         return {

@@ -1,4 +1,4 @@
-"""Writes a board as one self-contained, interactive HTML page.
+"""Writes boards as one self-contained, interactive HTML page.
 
 This module packs the data of the page: the colours, marks and values of each panel, as in the
 window. The script and the style sheet that draw them are in ``resources/webpage``. Tokens never
@@ -12,6 +12,7 @@ import math
 from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from visualizer.documents.embedded_document import encode_html_script
@@ -49,8 +50,20 @@ SCRIPT_FILES = ("common.js", "text.js", "layout.js", "drawing.js", "flow.js", "p
 FORBIDDEN, DROPPED, HIDDEN, UNEVEN, BELOW, ABOVE = (1 << bit for bit in range(6))
 
 
+class PageBoard(Struct, frozen=True, eq=False):
+    """A board on a page, and its flow board, if it is one."""
+
+    board: Board
+    flow: WebpageFlowBoard | None
+
+    @property
+    def panels(self) -> Sequence[Heatmap]:
+        """The panels in the order of their data."""
+        return self.flow.panels if self.flow else self.board.heatmaps
+
+
 def write_webpage(
-    board: Board,
+    boards: Sequence[Board],
     title: str,
     caption: str,
     theme: Theme | None,
@@ -58,10 +71,12 @@ def write_webpage(
     document: bytes = b"",
     progress: Progress = ignore_progress,
 ) -> None:
-    """Write a board as an HTML page.
+    """Write boards as an HTML page.
 
     Parameters
     ----------
+    boards : sequence of Board
+        The board, or the flow boards of several heads, of which the reader selects one.
     title, caption : str
         The text above the panels and on the browser tab, and the text below the panels.
     theme : Theme or None
@@ -77,8 +92,8 @@ def write_webpage(
     InputError
         If there are more cells than a browser can handle; see `max_cells_per_side`.
     """
-    flow = WebpageFlowBoard(board) if board.flow else None
-    panels = flow.panels if flow else board.heatmaps
+    pages = [PageBoard(board, WebpageFlowBoard(board) if board.flow else None) for board in boards]
+    panels = [panel for page in pages for panel in page.panels]
     _check_size(panels)
     style = read_page_resource("webpage", "page.css")
     script = "\n".join(read_page_resource("webpage", name) for name in SCRIPT_FILES)
@@ -86,8 +101,8 @@ def write_webpage(
         fill_template(part, title, style, script, images="blob:")
         for part in read_page_resource("webpage", "page.html").split("$cells")
     )
-    description = _board_to_json(board, flow, title, caption, theme)
-    for piece in (before, data_element("application/json", description, "id", "board")):
+    description = _pages_to_json(pages, title, caption, theme)
+    for piece in (before, data_element("application/json", description, "id", "page")):
         file.write(piece.encode("utf-8", "replace"))
     counter = ProgressCounter(progress, len(panels))
     for heatmap in panels:
@@ -97,15 +112,12 @@ def write_webpage(
                 "application/octet-stream", _pack_cells(heatmap), "class", "cells"
             ).encode()
         )
-    for name, scheme in _themes(theme).items() if flow else ():
-        assert flow is not None
-        element = data_element(
-            "application/octet-stream",
-            compress_to_base64(flow.draw_decorations(scheme)),
-            "id",
-            f"flow-{name}",
-        )
-        file.write(element.encode())
+    for page in pages:
+        for name, scheme in _themes(theme).items() if page.flow else ():
+            assert page.flow is not None
+            decorations = compress_to_base64(page.flow.draw_decorations(scheme))
+            element = data_element("application/octet-stream", decorations, "class", f"flow-{name}")
+            file.write(element.encode())
     if document:
         file.write(encode_html_script(document).encode())
     file.write(after.encode())
@@ -132,28 +144,35 @@ def _themes(theme: Theme | None) -> dict[str, Theme]:
     return {scheme.name: scheme for scheme in (LIGHT, DARK, PRINT, *([theme] if theme else []))}
 
 
-def _board_to_json(
-    board: Board, flow: WebpageFlowBoard | None, title: str, caption: str, theme: Theme | None
+def _pages_to_json(
+    pages: Sequence[PageBoard], title: str, caption: str, theme: Theme | None
 ) -> str:
     """Describe everything except the cells as JSON without characters that HTML interprets."""
     labels: dict[tuple[str, ...], int] = {}
     themes = _themes(theme)
-    panels = flow.panels if flow else board.heatmaps
-    maps = {heatmap.colour.map for heatmap in panels}
+    maps = {panel.colour.map for page in pages for panel in page.panels}
     description = {
         "title": title,
         "caption": caption,
-        "said": board.comparison_description,
         "theme": theme.name if theme else "",
         "themes": {name: asdict(scheme) for name, scheme in themes.items()},
         "tables": {name: {map_: encode_colour_table(map_, scheme) for map_ in sorted(maps)}
                    for name, scheme in themes.items()},
-        "columns": [[_describe_panel(one, labels) | {"isLabelled": False}] for one in panels]
-                   if flow else _describe_columns(board, labels),
-        "flow": flow.describe_layout() if flow else None,
+        "boards": [_describe_board(page, labels) for page in pages],
         "labels": list(labels),
     }  # fmt: skip
     return encode_page_json(description)
+
+
+def _describe_board(page: PageBoard, labels: dict[tuple[str, ...], int]) -> dict[str, object]:
+    board, flow = page.board, page.flow
+    return {
+        "said": board.comparison_description,
+        "head": board.flow.front if board.flow else None,
+        "columns": [[_describe_panel(one, labels) | {"isLabelled": False}] for one in page.panels]
+                   if flow else _describe_columns(board, labels),
+        "flow": flow.describe_layout() if flow else None,
+    }  # fmt: skip
 
 
 def _describe_columns(
