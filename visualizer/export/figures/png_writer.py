@@ -219,7 +219,8 @@ def render_overview_png(
     run = runs[0][0]
     tokens = run.texts[0]
     separator = "" if any(token.startswith(" ") for token in tokens) else " "
-    description = f"{run.source_display_name}: “{separator.join(tokens).strip()}”"
+    source = run.source_display_name or describe_value_origin(run).partition(" · ")[0]
+    description = f"{source}: “{separator.join(tokens).strip()}”"
     title = description if len(description) <= 80 else f"{description[:78]}…”"
     file = io.BytesIO()
     assert panel.weights is not None

@@ -99,7 +99,9 @@ def describe_colour_scale(panel: LayerOverviewPanel) -> str:
     """Return a description of the limits of the colour scale, and of the pooling."""
     ends = sorted(panel.ranges, key=lambda one: (one.end, one.is_exceeded))
     lowest, highest = str(ends[0]), str(ends[-1])
-    end = highest if lowest == highest else f"{lowest}–{highest}, depending on the layer"
+    end = (
+        highest if lowest == highest else f"between {lowest} and {highest}, depending on the layer"
+    )
     pooled = f", max-pooled {panel.block} × {panel.block}" if panel.block > 1 else ""
     return f"Weights from 0 to {end}{pooled}"
 
