@@ -13,6 +13,9 @@ In a notebook::
     seen["weights"]  # [layer, head, query, key]
 
     visualizer.from_arrays(outputs.attentions, tokens)  # of a model that has already run
+
+    with visualizer.record(model, texts=[text], tokenizer=tokenizer, to="run") as recorder:
+        ...  # train the model, and call recorder.step(loss) after each step
 """
 
 from __future__ import annotations
@@ -23,11 +26,14 @@ from visualizer.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from visualizer.api.argument_conversion import AttendArguments, FigureArguments
-    from visualizer.api.attention_api import Attention, attend, load
+    from visualizer.api.attention_api import Attention, attend
     from visualizer.api.given_arrays import from_arrays
+    from visualizer.api.loading import load
     from visualizer.api.model_api import Model, open_model
     from visualizer.api.model_attention import ModelAttention, capture
     from visualizer.api.notebook_display import Figure
+    from visualizer.api.recorder import Recorder, record
+    from visualizer.api.recording import Recording
     from visualizer.api.trained_model import TrainedModel
     from visualizer.errors import InputError
 
@@ -39,12 +45,15 @@ __all__ = [
     "InputError",
     "Model",
     "ModelAttention",
+    "Recorder",
+    "Recording",
     "TrainedModel",
     "attend",
     "capture",
     "from_arrays",
     "load",
     "open_model",
+    "record",
 ]
 _MODULES = {
     "Model": "model_api",
@@ -52,6 +61,11 @@ _MODULES = {
     "ModelAttention": "model_attention",
     "capture": "model_attention",
     "from_arrays": "given_arrays",
+    "Recorder": "recorder",
+    "record": "recorder",
+    "load": "loading",
+    "TrainedModel": "trained_model",
+    "Recording": "recording",
 }
 """Modules that define the names; all other names are defined in `attention_api`."""
 

@@ -10,7 +10,8 @@ import pytest
 from visualizer.api import argument_conversion
 from visualizer.api.argument_conversion import AttendArguments
 from visualizer.api.argument_validation import CUSTOM_WEIGHT_LAYERS
-from visualizer.api.attention_api import attend, load
+from visualizer.api.attention_api import attend
+from visualizer.api.loading import load
 from visualizer.attention.spec import BLOCK_LAYERS, MaskKind
 from visualizer.documents.document_file import write_document
 from visualizer.errors import InputError

@@ -23,7 +23,8 @@ from tests.architecture.project_graph import ROOT
 from tests.cli.test_export import BOOK, numbers, printed
 from visualizer.api import notebook_display
 from visualizer.api.argument_conversion import AttendArguments, FigureArguments
-from visualizer.api.attention_api import Attention, attend, load
+from visualizer.api.attention_api import Attention, attend
+from visualizer.api.loading import load
 from visualizer.attention.modules import MultiHeadAttention
 from visualizer.attention.spec import Device, Dtype, MaskKind
 from visualizer.documents.document_file import document_bytes, write_document

@@ -14,7 +14,8 @@ import pytest
 
 from tests.architecture.project_graph import ROOT
 from tests.support.small_runs import KEYS, elsewhere
-from visualizer.api.attention_api import Attention, attend, load
+from visualizer.api.attention_api import Attention, attend
+from visualizer.api.loading import load
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:

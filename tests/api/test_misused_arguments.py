@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from visualizer.api import attention_api
+from visualizer.api import attention_api, loading
 from visualizer.api.argument_conversion import AttendArguments, FigureArguments
 from visualizer.api.argument_validation import CUSTOM_WEIGHT_LAYERS
 from visualizer.attention.stages import STAGE_TABLE
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 attend: Any = attention_api.attend
-load: Any = attention_api.load
+load: Any = loading.load
 NAN = float("nan")
 LONG = "head" * 100
 IT_HAS = (

@@ -13,7 +13,8 @@ from PySide6.QtGui import QImage
 from tests.cli.test_export import numbers
 from tests.support.small_runs import KEYS, QUERIES, elsewhere
 from visualizer import app
-from visualizer.api.attention_api import Attention, attend, load
+from visualizer.api.attention_api import Attention, attend
+from visualizer.api.loading import load
 from visualizer.attention.modules import SelfAttentionV2
 from visualizer.documents.open_document import open_document
 from visualizer.errors import InputError

@@ -58,6 +58,9 @@ def returned(folder: Path) -> Iterator[Any]:
         yield seen  # before the model has run
         pair(input_ids=torch.arange(3, 20)[None], decoder_input_ids=torch.arange(3, 9)[None])
     yield seen
+    with visualizer.record(tiny_model("gpt2"), texts=[range(9)], to=folder / "run") as recorder:
+        yield recorder
+    yield visualizer.load(folder / "run")
 
 
 @pytest.fixture(scope="module")

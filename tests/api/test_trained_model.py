@@ -15,7 +15,7 @@ from torch import nn
 
 from tests.support.planted_links import tree
 from tests.support.small_trainings import begun, finish, rows_of
-from visualizer.api.attention_api import load
+from visualizer.api.loading import load
 from visualizer.api.trained_model import TrainedModel
 from visualizer.attention.modules import MultiHeadAttention
 from visualizer.errors import InputError

@@ -10,6 +10,7 @@ import pytest
 
 from tests import python_reference
 from tests.python_reference import Entry, list_all_entries
+from tests.support.recordings import a_recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +35,7 @@ def variables(
     folder = tmp_path_factory.mktemp("examples")
     shutil.copytree(tiny_model_folder, folder / "models" / "SmolLM2-135M")
     shutil.copytree(run_folder, folder / "runs" / "poems")
+    a_recording(folder / "runs" / "recorded", 0, 10, 20)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         found: dict[str, Any] = {}

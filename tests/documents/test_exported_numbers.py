@@ -19,7 +19,7 @@ from tests.support.document_strategies import VIEWS
 from tests.support.examples import examples
 from tests.support.golden_documents import BATCH, CAPTURED, CAPTURED_VIEW, OWN, OWN_VIEW, PLAIN
 from visualizer import app
-from visualizer.api.attention_api import load
+from visualizer.api.loading import load
 from visualizer.documents import exported_numbers
 from visualizer.documents.document_file import SavedDocument
 from visualizer.documents.schema import without_unsaved_fields

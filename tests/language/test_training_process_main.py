@@ -17,8 +17,14 @@ from tests.language.test_training_server import MessageClient
 from tests.support.forked_program import ForkedProgram
 from tests.support.small_trainings import rows_of
 from visualizer.language.run_folder import RunFolder
-from visualizer.language.training_process_main import Inbox, main, read_into_inbox
-from visualizer.language.wire_format import Message, MessageUnpacker, open_message_sender
+from visualizer.language.training_process_main import main
+from visualizer.language.wire_format import (
+    Inbox,
+    Message,
+    MessageUnpacker,
+    open_message_sender,
+    read_into_inbox,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

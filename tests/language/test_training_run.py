@@ -175,7 +175,7 @@ def test_snapshots_contain_the_model_of_their_step(tmp_path: Path) -> None:
 
 
 def test_too_many_snapshots_are_thinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training_run, "MAX_SNAPSHOT_BYTES", 100_000)
+    monkeypatch.setattr(run_folder, "MAX_SNAPSHOT_BYTES", 100_000)
     opened = begun(tmp_path / "run", steps=60)
     finish(opened)
     kept = opened.folder.snapshot_steps()
@@ -672,7 +672,7 @@ def test_the_first_and_last_snapshots_are_never_removed(
     folder = with_snapshots(tmp_path, 0, 1, 2, 3, 5)
     training_run.thin_snapshots(folder)
     assert folder.snapshot_steps() == (0, 1, 2, 3, 5)
-    monkeypatch.setattr(training_run, "MAX_SNAPSHOT_BYTES", 0)
+    monkeypatch.setattr(run_folder, "MAX_SNAPSHOT_BYTES", 0)
     training_run.thin_snapshots(folder)
     assert folder.snapshot_steps() == (0, 2, 5)
     training_run.thin_snapshots(folder)

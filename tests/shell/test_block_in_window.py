@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QCheckBox, QSpinBox
 
 from tests.shell.test_document_controller import save_as
 from tests.shell.test_odd_input import mend
-from visualizer.api.attention_api import load
+from visualizer.api.loading import load
 from visualizer.attention.spec import Activation
 from visualizer.session.cell_address import Cell
 

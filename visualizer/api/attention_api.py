@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from contextlib import suppress
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -29,13 +28,11 @@ from visualizer.api.argument_validation import (
     validate_choice,
     validate_colour_map,
     validate_integer,
-    validate_path,
     validate_sequence,
     validate_string,
 )
 from visualizer.api.head_views import HeadViews
 from visualizer.api.notebook_display import ExplainedValue, Figure, InteractiveView
-from visualizer.api.trained_model import TrainedModel, trained_model
 from visualizer.attention.custom_weights import read_bias, read_weights
 from visualizer.attention.spec import NORM_LAYERS, OWN_BIASES
 from visualizer.brief_repr import truncate
@@ -43,11 +40,10 @@ from visualizer.errors import InputError, OutOfRangeError, not_found_error
 from visualizer.export.figure_settings import FigureExtent
 from visualizer.export.offscreen_qt_application import offscreen_qt
 from visualizer.features.explain.presenter import explain_head_cell
-from visualizer.file_opening import EXPORT_VIEW, open_as_document, restore_document
+from visualizer.file_opening import EXPORT_VIEW
 from visualizer.format import format_size
 from visualizer.session.cell_address import Cell
 from visualizer.session.computation_caption import describe_value_origin
-from visualizer.session.document import Document
 from visualizer.session.document_builder import (
     check_stage_names,
     missing_stage_message,
@@ -78,6 +74,7 @@ if TYPE_CHECKING:
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.trace import Trace
     from visualizer.models.recorded_runs import LayerGroupRun
+    from visualizer.session.document import Document
 
 MAX_FLOW_HEADS = 8
 """Maximum number of heads whose computation a notebook displays; a page takes 0.1 s per head."""
@@ -163,9 +160,7 @@ __all__ = [
     "Figure",
     "FigureArguments",
     "InputError",
-    "TrainedModel",
     "attend",
-    "load",
 ]
 
 
@@ -213,57 +208,14 @@ def attend(
     with rename_error_fields():
         document = document_from_arguments(text, vectors, weights, settings)
         run = run_document(document, None)
-    return _issue_warnings(Attention(document, EXPORT_VIEW, run))
+    return issue_warnings(Attention(document, EXPORT_VIEW, run))
 
 
-def _issue_warnings(attention: Attention, notice: str = "") -> Attention:
+def issue_warnings(attention: Attention, notice: str = "") -> Attention:
+    """Issue the notices about attention as warnings of the caller of a public function."""
     for sentence in filter(None, (notice, *attention.notices)):
         warnings.warn(sentence, stacklevel=3)
     return attention
-
-
-def load(path: str | Path) -> Any:
-    """Open a file or the folder of a training run.
-
-    Notices about the file are issued as warnings.
-
-    Parameters
-    ----------
-    path : str or path
-        A document; an exported image, web page, ``.npz`` or ``.json`` file with an embedded
-        document; attention from other programs or weights of the book's modules, in ``.npy``,
-        ``.npz``, ``.safetensors`` or ``.pt`` files; a ``.txt`` text; or the folder of a language
-        model's training run, such as ``runs/poems``.
-
-    Returns
-    -------
-    Attention or TrainedModel
-        For a file, its attention, which is computed unless the file contains the values. For a
-        folder, the language model; see `TrainedModel` for how to load it with plain torch.
-
-    Raises
-    ------
-    InputError
-        If the file or folder cannot be opened, or its content cannot be computed.
-
-    Examples
-    --------
-    >>> attention.save("cat.attention")
-    >>> visualizer.load("cat.attention").tokens
-    ('The', 'cat', 'sat', 'on', 'the', 'mat')
-    """
-    location = validate_path("path", path)
-    if _is_folder(location):
-        return trained_model(location)
-    saved, notice = open_as_document(location, Document())
-    run, view = restore_document(saved, run_document)
-    return _issue_warnings(Attention(saved.document, view, run), notice)
-
-
-def _is_folder(path: Path) -> bool:
-    with suppress(OSError):  # the error is reported when the file is opened
-        return path.is_dir()
-    return False
 
 
 # This is a dataclass, because `help` would evaluate the types of a Struct's fields, which are

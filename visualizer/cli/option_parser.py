@@ -23,6 +23,7 @@ from visualizer.documents.open_document import read_text_file
 from visualizer.errors import InputError, system_error_reason
 from visualizer.export.formats import format_of_file, list_suffixes
 from visualizer.export.option_parsing import SIZE_PRESETS, parse_figure_size
+from visualizer.language.recording import is_recording
 from visualizer.language.run_folder import RunFolder
 from visualizer.models.model_folder import CONFIG_FILE
 from visualizer.session.document_builder import normalize_text
@@ -297,6 +298,12 @@ def convert_run_folder(name: str) -> Path:
     if not RunFolder(folder).metadata_file.exists():
         raise invalid_value_error(name, "must be the folder of a training run")
     return folder
+
+
+def convert_lab_folder(name: str) -> Path:
+    """Validate the path of the folder of a run that the lab can open, which may be recorded."""
+    folder = convert_path(name).absolute()
+    return folder if is_recording(RunFolder(folder)) else convert_run_folder(name)
 
 
 def convert_number_or_all(text: str) -> int | str:

@@ -9,7 +9,7 @@ from visualizer.attention.layer_stages import DESCRIPTIONS, STAGE_ORDER
 from visualizer.attention.settings import SETTINGS_BY_NAME, Setting, SettingGroup, SettingKind
 from visualizer.attention.spec import OWN_LAYERS
 from visualizer.cli import option_parser
-from visualizer.cli.option_parser import CommandLineParser, NamedDescriptions, convert_run_folder
+from visualizer.cli.option_parser import CommandLineParser, NamedDescriptions, convert_lab_folder
 from visualizer.export.export_settings import PAPER_LABELS
 from visualizer.export.figure_settings import (
     MAX_DPI,
@@ -421,9 +421,9 @@ def create_lab_parser() -> CommandLineParser:
     )
     parser.add_argument_group("Input").add_argument(
         "folder",
-        type=convert_run_folder,
+        type=convert_lab_folder,
         metavar="RUN",
         nargs="?",
-        help="folder of the training run to open",
+        help="folder of the training run to open, which may be recorded",
     )
     return parser

@@ -10,11 +10,19 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
 from visualizer.errors import InputError
-from visualizer.lab.runs.store import choose_initial_probe, choose_run_folder
+from visualizer.lab.runs.store import (
+    choose_initial_probe,
+    choose_run_folder,
+    read_run_metadata,
+)
 from visualizer.lab.screen_presenter import LabScreen, ProbeSelection, present_lab_screen
 from visualizer.lab.settings.definitions import SETTINGS_OF_OPEN_RUN, replace_setting
 from visualizer.lab.training import background_controller, run_state
-from visualizer.lab.training.process_controller import ProcessEnd, TrainingProcess
+from visualizer.lab.training.process_controller import (
+    RECORDING_COMMAND,
+    ProcessEnd,
+    TrainingProcess,
+)
 from visualizer.lab.training.run_state import (
     RunFailure,
     RunPhase,
@@ -22,6 +30,7 @@ from visualizer.lab.training.run_state import (
     create_refusal_message,
     with_resume_step,
 )
+from visualizer.language.recording import RecordingMetadata
 from visualizer.language.run_folder import RunFolder, settings_to_json
 from visualizer.language.training_settings import SETTING_LIMITS, TrainingSettings
 from visualizer.storage.symlink_safe_folder import make_private_folder
@@ -206,11 +215,15 @@ class LabStateController(QObject):
     def open_run(self, folder: Path) -> None:
         """Open a stored run; if it is training in the background, take over its training."""
         try:
-            metadata = RunFolder(folder).read_metadata()
+            metadata = read_run_metadata(folder)
         except InputError as refused:
             self.show_error(refused)
             return
         self.close_run()
+        if isinstance(metadata, RecordingMetadata):
+            sample = "\n\n".join(each.text for each in metadata.texts)
+            self._open_run(RunState(folder, self.draft, sample=sample, recording=metadata))
+            return
         run = RunState(folder, metadata.settings, sample=metadata.sample)
         if background_controller.is_training(folder):
             self.run = replace(run, phase=RunPhase.WAITING)
@@ -273,7 +286,8 @@ class LabStateController(QObject):
 
     def _open_run(self, run: RunState, settings: TrainingSettings | None = None) -> None:
         self.run, self.refused, self.opening_failure = run, None, None
-        training = self.training = TrainingProcess(self.command, self)
+        command = RECORDING_COMMAND if run.recording else self.command
+        training = self.training = TrainingProcess(command, self)
         training.messageReceived.connect(self._on_message)
         training.ended.connect(self._on_ended)
         training.start()
@@ -338,14 +352,18 @@ class LabStateController(QObject):
         if self.run:
             self.run = run = run_state.apply_opened_run(self.run, message)
             if not self.view.probe:
-                typed = self.typed_probes.get(run.folder)
-                self.suggested_probe = typed or choose_initial_probe(
-                    run.folder, run.sample, run.settings
-                )
+                self.suggested_probe = self._choose_probe(run)
                 self.view = replace(self.view, probe=self.suggested_probe)
         self._send_pending_messages()
         self.opened.emit()
         self.changed.emit()
+
+    def _choose_probe(self, run: RunState) -> str:
+        if typed := self.typed_probes.get(run.folder):
+            return typed
+        if run.recording:
+            return run.recording.texts[0].text
+        return choose_initial_probe(run.folder, run.sample, run.settings)
 
     def _on_progress(self, message: Message) -> None:
         if self.run:
@@ -383,12 +401,12 @@ class LabStateController(QObject):
         self.training, self._is_starting = None, False
         pending = self._take_pending_messages()
         failure = (self.run and self.run.failure) or ended.failure
-        if self.run and not self.run.tokens and ended.failure:
+        if self.run and not self.run.is_known and ended.failure:
             self.close_run()
             self.opening_failure = failure
             self.changed.emit()
         elif self.run:
-            if failure:
+            if failure and not self.run.recording:
                 step = RunFolder(self.run.folder).checkpoint_step()
                 failure = with_resume_step(failure, step)
             phase = RunPhase.FAILED if failure else RunPhase.STOPPED

@@ -1,4 +1,4 @@
-"""Converts an attention layer of a trained model to a document."""
+"""Converts an attention layer of a trained model, or a recorded snapshot, to a document."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from visualizer.attention.captured_attention import CapturedAttention
 from visualizer.attention.roles import Role
 from visualizer.attention.settings import SETTINGS_BY_NAME
 from visualizer.attention.spec import OWN_BIASES, OWN_LAYERS, AttentionSpec, NumberMatrix
@@ -59,3 +60,26 @@ def create_layer_document(
     pinned = Cell(Role.WEIGHTS, (head, *cell)) if cell else None
     title = f"{run}, {shown}, step {fields['step']:,}" if run else ""
     return SavedDocument(document, View(pinned=pinned, heads=shown_heads), title=title)
+
+
+def create_recorded_document(
+    message: Message, head: int = 0, cell: tuple[int, int] | None = None, run: str = ""
+) -> SavedDocument:
+    """Create a document of all layers of a recorded snapshot, which shows one layer and head.
+
+    Parameters
+    ----------
+    message : Message
+        The response of a `RecordingServer` to "layer".
+    cell : tuple of (query, key), optional
+        The pinned cell.
+    run : str
+        The run's name, for the title.
+    """
+    fields, tokens = message.values, tuple(message.values["tokens"])
+    name = f"{run}, step {fields['step']:,}"
+    captured = CapturedAttention.from_array(name, message.arrays[Role.WEIGHTS], tokens, tokens)
+    shown_heads = frozenset({head}) if captured.heads > 1 else None
+    pinned = Cell(Role.WEIGHTS, (head, *cell)) if cell else None
+    view = View(pinned=pinned, heads=shown_heads, layer=fields["layer"])
+    return SavedDocument(Document().with_setting("captured", captured), view, title=name)

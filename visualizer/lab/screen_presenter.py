@@ -15,6 +15,7 @@ from visualizer.language.training_settings import FINAL_EVALUATION_BATCHES, find
 if TYPE_CHECKING:
     from visualizer.errors import InputError
     from visualizer.lab.training.run_state import RunFailure
+    from visualizer.language.recording import RecordingMetadata
     from visualizer.language.training_settings import TrainingSettings
 
 MAIN_BUTTON_TEXTS = {
@@ -35,6 +36,8 @@ PHASE_MESSAGES = {
     RunPhase.STOPPED: "Stopped",
     RunPhase.DONE: "Done",
     RunPhase.DIVERGED: "Diverged",
+    RunPhase.RECORDING: "Being recorded",
+    RunPhase.RECORDED: "Recorded",
     RunPhase.FAILED: "Failed",
 }
 
@@ -71,6 +74,8 @@ class LabScreen(Struct, frozen=True):
         The run's name; empty without a run.
     facts : str
         Description of the model, in one line.
+    has_model : bool
+        Whether the weights of the model are available; False for a recorded run.
     """
 
     title: str
@@ -81,6 +86,7 @@ class LabScreen(Struct, frozen=True):
     failure: RunFailure | None = None
     has_run: bool = False
     is_open: bool = False
+    has_model: bool = False
 
 
 def present_lab_screen(
@@ -99,6 +105,15 @@ def present_lab_screen(
         # Start stays enabled after a rejection, because its cause may have disappeared.
         progress = TrainingBarState(START_LABEL, line, can_toggle=not find_settings_problems(draft))
         return LabScreen("", setup, progress, notices=setup.other_problems, failure=broken)
+    if run.recording:
+        setup = LabSettingsPanel(
+            (), run.sample, locked_message=describe_recording(run.name, run.recording)
+        )
+        notices = tuple(filter(None, (run.notice, refused.sentence if refused else "")))
+        return LabScreen(
+            run.name, setup, _recording_bar_state(run), describe_model(run), notices, run.failure,
+            has_run=True, is_open=run.is_open,
+        )  # fmt: skip
     locked = f"The settings of “{run.name}” are fixed; only the number of steps can be increased."
     setup = present_settings(run.settings, refused, run.sample or sample, locked, run.notices)
     sentences = [run.notice] if run.notice else []
@@ -112,8 +127,28 @@ def present_lab_screen(
     notices = tuple(dict.fromkeys((*sentences, *setup.other_problems)))
     return LabScreen(
         run.name, setup, _training_bar_state(run), describe_model(run), notices, run.failure,
-        has_run=True, is_open=run.is_open,
+        has_run=True, is_open=run.is_open, has_model=True,
     )  # fmt: skip
+
+
+def describe_recording(name: str, recording: RecordingMetadata) -> str:
+    """Describe a recorded run, which has no settings."""
+    layers = format_count(recording.layers, "layer")
+    heads = format_count(recording.heads, "head")
+    texts = format_count(len(recording.texts), "text")
+    return (
+        f"“{name}” was trained in another program, which recorded the attention of "
+        f"{recording.model} ({layers} × {heads}) for {texts} every "
+        f"{format_count(recording.every, 'step')}. The weights of the model were not saved."
+    )
+
+
+def _recording_bar_state(run: RunState) -> TrainingBarState:
+    parts = [PHASE_MESSAGES[run.phase]]
+    if run.is_known:
+        parts += [f"step {run.step:,}", format_count(len(run.snapshots), "snapshot")]
+        parts += _describe_losses(run)
+    return TrainingBarState(START_LABEL, "  ·  ".join(parts), can_toggle=False)
 
 
 def _training_bar_state(run: RunState) -> TrainingBarState:
@@ -135,13 +170,14 @@ def _training_bar_state(run: RunState) -> TrainingBarState:
 
 def describe_model(run: RunState) -> str:
     """Describe the model and its device; return an empty string until they are known."""
-    if not run.tokens:
+    if not run.is_known:
         return ""
     parts = [run.device] if run.device else []
-    parts += [
-        format_count(run.parameters, "parameter"),
-        f"vocabulary: {format_count(len(run.tokens), 'token')}",
-    ]
+    parts.append(format_count(run.parameters, "parameter"))
+    if run.recording:
+        parts.insert(0, run.recording.model)
+    else:
+        parts.append(f"vocabulary: {format_count(len(run.tokens), 'token')}")
     if run.seconds:
         parts.append(f"trained for {format_duration(run.seconds)}")
     return "  ·  ".join(parts)

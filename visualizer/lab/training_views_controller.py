@@ -18,7 +18,10 @@ from visualizer.lab.attention_view.presenter import (
     layer_head_index,
     present_attention,
 )
-from visualizer.lab.layer_document import create_layer_document
+from visualizer.lab.layer_document import (
+    create_layer_document,
+    create_recorded_document,
+)
 from visualizer.lab.snapshot_bar.presenter import present_snapshots
 from visualizer.lab.training.run_state import RunPhase
 from visualizer.session.view_options import ColourLimits, ColourOptions
@@ -28,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from PySide6.QtWidgets import QLabel, QLineEdit, QWidget
+    from PySide6.QtWidgets import QComboBox, QLabel, QLineEdit, QWidget
 
     from visualizer.generation.generated_tokens_widget import GenerationPane
     from visualizer.generation.generation_tree import GenerationTree
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
     from visualizer.session.cell_address import Cell
     from visualizer.widgets.theme import Theme
 
+MAX_LISTED_CHARACTERS = 120
+"""Maximum number of characters of a recorded text in the list of texts."""
 BEFORE_TRAINING_MESSAGE = "Start training to watch the attention of every head as it forms."
 
 
@@ -50,11 +55,14 @@ class TrainingWidgets(Struct, frozen=True, eq=False):
 
     Parameters
     ----------
+    text_box : QComboBox
+        The recorded texts, which are shown instead of the probe if the run was recorded.
     generation_widget : QWidget
         The widget that contains the next-token pane and the generation pane.
     """
 
     probe: QLineEdit
+    text_box: QComboBox
     problem: QLabel
     attention: LabAttentionView
     snapshot_bar: SnapshotBar
@@ -104,7 +112,7 @@ class TrainingViewsController(QObject):
 
     @property
     def can_sample(self) -> bool:
-        return self._is_model_known and self._generation_controller.can_sample
+        return self._has_model and self._generation_controller.can_sample
 
     def show_views(self, theme: Theme) -> None:
         """Show the attention, the snapshot bar, the probe and the generation."""
@@ -125,18 +133,25 @@ class TrainingViewsController(QObject):
             return LabAttentionPanel(message=BEFORE_TRAINING_MESSAGE)
         if lab.run.is_open and not lab.view.probe:
             return LabAttentionPanel(message=TEXT_REQUIRED)
-        model, look = lab.run.settings.model, self.colouring
+        model, look = lab.run.model_kind, self.colouring
         return present_attention(result, model, self.pointer, self._max_cells, look, self.panel)
 
     @property
     def _is_model_known(self) -> bool:
         """Whether the model is known; False while a run is being opened for the first time."""
         run = self._lab.run
-        return run is not None and bool(run.tokens)
+        return run is not None and run.is_known
+
+    @property
+    def _has_model(self) -> bool:
+        """Whether the model can process other texts; a recorded run has only its own."""
+        run = self._lab.run
+        return run is not None and run.is_known and run.recording is None
 
     def _show_probe(self) -> None:
         probe, probe_controller = self._widgets.probe, self._probe_controller
-        probe.setVisible(self._is_model_known)
+        probe.setVisible(self._has_model)
+        self._show_recorded_texts()
         if probe.text() != self._lab.view.probe:
             probe.setText(self._lab.view.probe)
         sentences = [probe_controller.refusal_reason] if probe_controller.refusal_reason else []
@@ -146,10 +161,27 @@ class TrainingViewsController(QObject):
         self._widgets.problem.setText(" ".join(sentences))
         self._widgets.problem.setVisible(bool(sentences))
 
+    def _show_recorded_texts(self) -> None:
+        box, run = self._widgets.text_box, self._lab.run
+        recording = run.recording if run and run.is_known else None
+        texts = [each.text for each in recording.texts] if recording else []
+        if texts != [box.itemData(at) for at in range(box.count())]:
+            box.clear()
+            for text in texts:
+                box.addItem(" ".join(text.split())[:MAX_LISTED_CHARACTERS], text)
+        box.setCurrentIndex(box.findData(self._lab.view.probe))
+        box.setVisible(recording is not None)
+
+    def choose_recorded_text(self, at: int) -> None:
+        """Show the attention for another one of the recorded texts."""
+        self._lab.set_probe(self._widgets.text_box.itemData(at))
+
     def _show_generation(self, theme: Theme) -> None:
         widgets, generation_controller = self._widgets, self._generation_controller
         run, result = self._lab.run, generation_controller.result
-        widgets.generation_widget.setVisible(self._is_model_known)
+        widgets.generation_widget.setVisible(self._has_model)
+        if run is not None and run.recording:
+            return
         sampling = generation_controller.sampling
         bar_inputs = (result, sampling, theme, self._folder)
         is_pending = (
@@ -185,7 +217,7 @@ class TrainingViewsController(QObject):
     def _show_snapshot_bar(self, theme: Theme) -> None:
         run, view = self._lab.run, self._lab.view
         self._widgets.snapshot_bar.setVisible(self._is_model_known)
-        if run is None or not run.tokens:
+        if run is None or not run.is_known:
             self.can_play = False
             return
         losses = run.current_losses if view.step is None else run.losses_at(view.step)
@@ -246,9 +278,14 @@ class TrainingViewsController(QObject):
         if message.kind == "refused":
             self.layerRefused.emit(message.values["sentence"], NOTICE_MS)
         else:
-            tokenizer = self._lab.settings.source.effective_tokenizer
-            name = self._lab.run.name if self._lab.run else ""
-            self.layerOpened.emit(create_layer_document(message, tokenizer, head, cell, name))
+            run, tokenizer = self._lab.run, self._lab.settings.source.effective_tokenizer
+            name = run.name if run else ""
+            document = (
+                create_recorded_document(message, head, cell, name)
+                if run and run.recording
+                else create_layer_document(message, tokenizer, head, cell, name)
+            )
+            self.layerOpened.emit(document)
 
     def _pinned_and_hovered_cells(self) -> Iterator[tuple[tuple[int, int], Cell]]:
         """Yield the pinned cell and then the hovered cell, with their layers and heads."""

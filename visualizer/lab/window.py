@@ -6,7 +6,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QSize, Qt, QTimer, Signal
-from PySide6.QtWidgets import QApplication, QLineEdit, QMainWindow, QScrollArea, QTabWidget, QWidget
+from PySide6.QtWidgets import (
+    QApplication,
+    QLineEdit,
+    QMainWindow,
+    QScrollArea,
+    QSizePolicy,
+    QTabWidget,
+    QWidget,
+)
 
 from visualizer.generation.generated_tokens_widget import GenerationPane
 from visualizer.generation.token_choice_widget import NextTokenChoicePane
@@ -35,6 +43,7 @@ from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import is_escape
 from visualizer.widgets.labels import PlainTextLabel
 from visualizer.widgets.layouts import column_layout
+from visualizer.widgets.setting_controls import create_combo_box
 from visualizer.widgets.size_keeping_splitter import SizeKeepingSplitter
 from visualizer.widgets.status_bar import add_status_bar
 from visualizer.widgets.theme import ColourScheme, apply_theme, create_style_sheet, theme_of
@@ -97,6 +106,7 @@ class LabWindow(QMainWindow):
         )
         self.attention, self.snapshot_bar = LabAttentionView(), SnapshotBar()
         self.probe, self.probe_problem, self.facts = QLineEdit(), PlainTextLabel(), PlainTextLabel()
+        self.text_box = create_combo_box("Recorded text", ())
         status_bar = add_status_bar(self, self.facts)
         status_bar.addPermanentWidget(self.run_export_controller.progress.widget)
         self.next_tokens_pane, self.generation_pane = NextTokenChoicePane(), GenerationPane()
@@ -113,6 +123,7 @@ class LabWindow(QMainWindow):
             self.generation_controller,
             TrainingWidgets(
                 self.probe,
+                self.text_box,
                 self.probe_problem,
                 self.attention,
                 self.snapshot_bar,
@@ -176,9 +187,11 @@ class LabWindow(QMainWindow):
         self.probe.setPlaceholderText("Probe text")
         self.probe.setAccessibleName("Probe text")
         self.probe.setClearButtonEnabled(True)
+        # A long text must not widen the window.
+        self.text_box.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Fixed)
         panes = QWidget()
         column = column_layout(panes, (0, 0, 0, 0), spacing=0)
-        for part in (self.probe, self.probe_problem):
+        for part in (self.probe, self.text_box, self.probe_problem):
             column.addWidget(part)
         self.probe_problem.setProperty("role", "notice")
         self.probe_problem.setWordWrap(True)
@@ -288,6 +301,10 @@ class LabWindow(QMainWindow):
             self.modelRequested.emit(snapshot or run.folder, view.probe)
 
     def focus_probe(self) -> None:
+        """Focus the probe, or the list of texts of a recorded run."""
+        if self.text_box.isVisible():
+            self.text_box.setFocus()
+            return
         self.probe.setFocus()
         self.probe.selectAll()
 
@@ -403,6 +420,7 @@ def _connect_view_signals(window: LabWindow) -> None:
     lab, views = window.lab, window.training_views_controller
     window.probe_controller.changed.connect(window.show_timer.start)
     window.probe.textEdited.connect(lab.set_probe)
+    window.text_box.activated.connect(views.choose_recorded_text)
     attention = window.attention
     attention.cellHovered.connect(views.hover_cell)
     attention.cellClicked.connect(views.pin_cell)

@@ -38,7 +38,7 @@ from visualizer.storage.symlink_safe_folder import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from visualizer.storage.regular_file import FileVersion
@@ -65,7 +65,10 @@ _KINDS = (
     TokenizerKind,
 )
 _CODING = JsonCodec({kind.__name__: kind for kind in _KINDS})
+MAX_SNAPSHOT_BYTES = 512 * 2**20
+"""Maximum total size, in bytes, of the snapshots of a run; above it, every other one is removed."""
 _SNAPSHOT_NAME = re.compile(r"([0-9]{8})\.safetensors")
+_ATTENTION_NAME = re.compile(r"([0-9]{8})-([0-9]{1,4})\.npz")
 
 
 class RunMetadata(Struct, frozen=True):
@@ -193,6 +196,11 @@ class RunFolder(Struct, frozen=True):
         return self._root.file("run.json")
 
     @property
+    def recording_file(self) -> SymlinkSafeFile:
+        """The metadata, in JSON, of a run that was recorded in another program."""
+        return self._root.file("recording.json")
+
+    @property
     def loss_log_file(self) -> SymlinkSafeFile:
         """The loss log, which has one line per step."""
         return self._root.file("losses.csv")
@@ -284,6 +292,19 @@ class RunFolder(Struct, frozen=True):
         names = map(_SNAPSHOT_NAME.fullmatch, self._snapshot_folder.list_names())
         return tuple(sorted(int(found[1]) for found in names if found))
 
+    def attention_file(self, step: int, text: int) -> SymlinkSafeFile:
+        """Return the file of the attention for a text, counted from 0, after ``step`` steps."""
+        return self._snapshot_folder.file(f"{step:08d}-{text + 1}.npz")
+
+    def attention_steps(self, texts: int) -> tuple[int, ...]:
+        """List the steps for which the attention of all texts was written."""
+        found: Counter[int] = Counter()
+        with suppress(OSError):
+            names = map(_ATTENTION_NAME.fullmatch, self._snapshot_folder.list_names())
+            for name in filter(None, names):
+                found[int(name[1])] += 1 <= int(name[2]) <= texts
+        return tuple(sorted(step for step, count in found.items() if count == texts))
+
     def create_run(self, metadata: RunMetadata) -> None:
         """Create the folder of a new run.
 
@@ -326,6 +347,7 @@ class RunFolder(Struct, frozen=True):
         """
         own = (
             self.metadata_file,
+            self.recording_file,
             self.loss_log_file,
             self.checkpoint_file,
             self.lock_file,
@@ -398,6 +420,12 @@ class RunFolder(Struct, frozen=True):
             raise InputError(
                 "folder", f"“{self.metadata_file.name}” in {self.path} {why}"
             ) from error
+
+
+def superfluous_steps(steps: Sequence[int], snapshot_bytes: int) -> Sequence[int]:
+    """Return every other step if snapshots of this size exceed `MAX_SNAPSHOT_BYTES` in total."""
+    is_too_large = snapshot_bytes * len(steps) > MAX_SNAPSHOT_BYTES and len(steps) > 2
+    return steps[1:-1:2] if is_too_large else ()
 
 
 def _file_version(file: SymlinkSafeFile) -> FileVersion | None:

@@ -14,16 +14,17 @@ import sys
 import threading
 import traceback
 from contextlib import suppress
-from typing import BinaryIO
 
 from visualizer.language.training_server import STOP_CHECK_INTERVAL_S, TrainingServer
-from visualizer.language.wire_format import Message, open_message_sender, read_messages
+from visualizer.language.wire_format import (
+    Inbox,
+    Message,
+    open_message_sender,
+    read_into_inbox,
+)
 
 PROCESS_NICENESS = 5
 """Niceness of the process, which gives the window priority."""
-
-Inbox = queue.SimpleQueue[Message | None]
-"""Queue of messages; None marks the end of the input."""
 
 
 def main() -> int:
@@ -70,15 +71,6 @@ def run_server(server: TrainingServer, inbox: Inbox) -> None:
             is_alone = True
         else:
             server.save_and_stop()
-
-
-def read_into_inbox(source: BinaryIO, inbox: Inbox) -> None:
-    """Put every message into the inbox, and None at the end or after an invalid message."""
-    try:
-        for message in read_messages(source.fileno()):
-            inbox.put(message)
-    finally:
-        inbox.put(None)  # without this, the process could not be stopped
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from visualizer.language.checkpoints import (
 from visualizer.language.corpora.corpus import CorpusSplit
 from visualizer.language.language_models import build_model
 from visualizer.language.loss_log import MISSING_VALUE, LossLog, LossRow
-from visualizer.language.run_folder import RunMetadata
+from visualizer.language.run_folder import RunMetadata, superfluous_steps
 from visualizer.language.trainer import Trainer, default_thread_count
 from visualizer.language.training_settings import (
     FINAL_EVALUATION_BATCHES,
@@ -114,8 +114,6 @@ def _next_tokens(part: np.ndarray) -> np.ndarray:
 
 SNAPSHOT_GROWTH = 1.08
 """Ratio of the steps of consecutive snapshots, which are evenly spaced on a log axis."""
-MAX_SNAPSHOT_BYTES = 512 * 2**20
-"""Maximum total size, in bytes, of the snapshots of a run; above it, every other one is removed."""
 
 
 def is_first_in_log_interval(step: int, growth: float) -> bool:
@@ -128,10 +126,8 @@ def thin_snapshots(folder: RunFolder) -> None:
     kept = folder.snapshot_steps()
     if not kept:
         return  # the folder has become unreadable, so there is nothing to remove
-    size = folder.snapshot_file(kept[-1]).stat().st_size
-    if size * len(kept) > MAX_SNAPSHOT_BYTES and len(kept) > 2:
-        for step in kept[1:-1:2]:
-            folder.snapshot_file(step).unlink(missing_ok=True)
+    for step in superfluous_steps(kept, folder.snapshot_file(kept[-1]).stat().st_size):
+        folder.snapshot_file(step).unlink(missing_ok=True)
 
 
 def remove_later_snapshots(folder: RunFolder, step: int) -> None:

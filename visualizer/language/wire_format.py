@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import struct
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 from msgspec import Struct, field
@@ -50,6 +51,10 @@ class Message(Struct, frozen=True, eq=False):
         return b"".join(
             [_LENGTH_FORMAT.pack(len(header)), header, *(part.tobytes() for part in parts.values())]
         )
+
+
+Inbox = queue.SimpleQueue["Message | None"]
+"""Queue of messages; None marks the end of the input."""
 
 
 class MessageUnpacker:
@@ -123,6 +128,15 @@ def read_messages(descriptor: int) -> Iterator[Message]:
     unpacker = MessageUnpacker()
     while piece := os.read(descriptor, BYTES_PER_READ):
         yield from unpacker.unpack_piece(piece)
+
+
+def read_into_inbox(source: BinaryIO, inbox: Inbox) -> None:
+    """Put every message into the inbox, and None at the end or after an invalid message."""
+    try:
+        for message in read_messages(source.fileno()):
+            inbox.put(message)
+    finally:
+        inbox.put(None)  # without this, the process could not be stopped
 
 
 def open_message_sender() -> Callable[[Message], None]:

@@ -25,6 +25,7 @@ from visualizer.models.recorded_runs import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from torch import Tensor, nn
 
@@ -248,10 +249,14 @@ def record_texts(
     Compiled models run eagerly in the context, because code compiled earlier has no hooks.
     """
     recorded = TextRecorder(model, kept)
-    is_any_compiled = "torch._dynamo" in sys.modules
-    stance = torch.compiler.set_stance("force_eager") if is_any_compiled else nullcontext()
-    with stance, record_calls(model, recorded, keeps_module=kept.keeps_module):
+    with run_uncompiled(), record_calls(model, recorded, keeps_module=kept.keeps_module):
         yield recorded
+
+
+def run_uncompiled() -> AbstractContextManager[Any]:
+    """Return a context in which compiled models run eagerly."""
+    is_any_compiled = "torch._dynamo" in sys.modules
+    return torch.compiler.set_stance("force_eager") if is_any_compiled else nullcontext()
 
 
 class TextRecorder:

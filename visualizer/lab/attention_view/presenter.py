@@ -69,7 +69,7 @@ class LabAttentionPanel(Struct, frozen=True, eq=False):
 
 def present_attention(
     result: ProbeResult | None,
-    model: ModelKind,
+    model: ModelKind | None,
     pointing: LabCellSelection,
     room: int = 256,
     colouring: ColourOptions | None = None,
@@ -81,6 +81,8 @@ def present_attention(
     ----------
     result : ProbeResult or None
         None until the first result arrives.
+    model : ModelKind or None
+        None for a recorded model, whose mask is inferred from its weights.
     room : int
         Number of cells that fit along the side of a panel; larger matrices are pooled.
     colouring : ColourOptions, optional
@@ -105,7 +107,7 @@ def present_attention(
     return LabAttentionPanel(board, cursor, description, notices, inputs=inputs)
 
 
-def _create_notices(result: ProbeResult, model: ModelKind) -> tuple[str, ...]:
+def _create_notices(result: ProbeResult, model: ModelKind | None) -> tuple[str, ...]:
     found = [NON_CAUSAL_NOTE] if model is ModelKind.AVERAGE else []
     if result.cut:
         omitted = "token is" if result.cut == 1 else f"{result.cut:,} tokens are"
@@ -114,13 +116,12 @@ def _create_notices(result: ProbeResult, model: ModelKind) -> tuple[str, ...]:
 
 
 def find_layer_ranges(
-    results: Sequence[ProbeResult], model: ModelKind
+    results: Sequence[ProbeResult], model: ModelKind | None
 ) -> tuple[AutomaticColourRange, ...]:
     """Return the automatic range of each layer's weights, which is the same for all results."""
     count = len(results[0].tokens)
-    allowed = (
-        np.ones((count, count), dtype=bool) if _attends_to_all(model) else np.tri(count, dtype=bool)
-    )
+    is_causal = all(_is_causal(model, result) for result in results)
+    allowed = np.tri(count, dtype=bool) if is_causal else np.ones((count, count), dtype=bool)
     return tuple(
         find_range_of_samples(
             [
@@ -134,13 +135,13 @@ def find_layer_ranges(
     )
 
 
-def _attends_to_all(model: ModelKind) -> bool:
-    return model is ModelKind.AVERAGE
+def _is_causal(model: ModelKind | None, result: ProbeResult) -> bool:
+    return result.is_causal if model is None else model is not ModelKind.AVERAGE
 
 
 def create_board(
     result: ProbeResult,
-    model: ModelKind,
+    model: ModelKind | None,
     room: int = 256,
     colouring: ColourOptions | None = None,
     ranges: tuple[AutomaticColourRange, ...] = (),
@@ -168,7 +169,7 @@ class LabPanelSource:
     def __init__(
         self,
         result: ProbeResult,
-        model: ModelKind,
+        model: ModelKind | None,
         room: int,
         colouring: ColourOptions,
         ranges: tuple[AutomaticColourRange, ...] = (),
@@ -191,7 +192,7 @@ class LabPanelSource:
             for one in self.ranges
         ]
         self.unit = SCORED if result.has_scores else UNIT
-        self.forbidden = None if _attends_to_all(model) else _causal_mask(self.side)
+        self.forbidden = _causal_mask(self.side) if _is_causal(model, result) else None
         assert result.weights is not None
         self.values = max_pool(result.weights, self.block)
         self.ends = self.values.max(axis=-1, keepdims=True) if is_by_row else None

@@ -26,7 +26,8 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
     tokens : tuple of str
         The tokens on which the model was run.
     logits : numpy.ndarray
-        The logits of the token after each token, [token, vocabulary].
+        The logits of the token after each token, [token, vocabulary]; [token, 0] if only the
+        attention was recorded.
     weights : numpy.ndarray or None
         The attention weights, [layer, head, query, key], or None for a model without attention.
     partner_weights : numpy.ndarray or None
@@ -49,7 +50,7 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
         return cls(
             int(values["step"]),
             tuple(values["tokens"]),
-            arrays["logits"],
+            arrays.get("logits", np.empty((len(values["tokens"]), 0))),
             arrays.get(Role.WEIGHTS),
             arrays.get("mean_partner_weight"),
             int(values.get("cut", 0)),
@@ -70,6 +71,11 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
     def heads(self) -> int:
         """Number of heads per layer."""
         return 0 if self.weights is None else self.weights.shape[1]
+
+    @cached_property
+    def is_causal(self) -> bool:
+        """Whether no query has a weight on a later key."""
+        return self.weights is None or not bool((np.triu(self.weights, 1) > 0).any())
 
     @property
     def has_scores(self) -> bool:

@@ -63,7 +63,7 @@ class LossPlotController(QObject):
     def _reference_losses(self, *, is_alone: bool) -> list[ReferenceLoss]:
         """Return the run's reference losses; empty until they are known."""
         run = self._lab.run
-        if run is None or not run.tokens:
+        if run is None or not run.tokens:  # the baselines of a recorded run are unknown
             return []
         named = (("unigram baseline", run.frequency), ("bigram baseline", run.bigram))
         suffix = "" if is_alone else f" ({run.name})"

@@ -16,6 +16,7 @@ from visualizer.errors import InputError
 from visualizer.lab.runs import store
 from visualizer.lab.training import background_controller
 from visualizer.lab.training.run_state import RunPhase
+from visualizer.language.recording import is_recording
 from visualizer.language.run_folder import RunFolder
 from visualizer.session.newest_request_worker import NewestRequestWorker
 from visualizer.widgets import app_settings
@@ -225,7 +226,7 @@ class RunController(QObject):
                 return
         elif run:
             try:
-                RunFolder(path).read_metadata()
+                store.read_run_metadata(path)
             except InputError as error:
                 self.messageReported.emit(error.sentence)
                 return
@@ -325,6 +326,8 @@ class RunController(QObject):
             raise InputError("folder", sentence)
         if background_controller.is_training(folder):
             sentence = f"“{folder.name}” is training in the background. Open and stop it first."
+            if is_recording(RunFolder(folder)):
+                sentence = f"“{folder.name}” is being recorded by another program."
             raise InputError("folder", sentence)
 
 

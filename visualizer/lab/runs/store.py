@@ -20,6 +20,7 @@ from visualizer.language.loss_log import (
     parse_row_blocks,
     rows_to_loss_curves,
 )
+from visualizer.language.recording import is_recording, read_recording_metadata
 from visualizer.language.run_folder import RunFolder, choose_probe_text
 from visualizer.storage.atomic_file import write_atomically
 
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
+    from visualizer.language.recording import RecordingMetadata
+    from visualizer.language.run_folder import RunMetadata
     from visualizer.language.training_settings import TrainingSettings
+    from visualizer.storage.symlink_safe_folder import SymlinkSafeFile
 
 MAX_PROBE_BYTES = 2**20
 """Maximum size of a stored probe, in bytes."""
@@ -53,14 +57,31 @@ class StoredRun(Struct, frozen=True):
 
 def list_runs(home: Path) -> tuple[StoredRun, ...]:
     """List the runs in a folder, with the newest first."""
-    folders = [one for one in home.glob("*") if RunFolder(one).metadata_file.is_file()]
+    folders = [one for one in home.glob("*") if _metadata_file(one).is_file()]
     found = [StoredRun(one, _last_change(one)) for one in folders]
     return tuple(sorted(found, key=lambda run: (-run.changed, run.name)))
 
 
+def read_run_metadata(folder: Path) -> RunMetadata | RecordingMetadata:
+    """Read the metadata of a run, which was trained in the lab or recorded in another program.
+
+    Raises
+    ------
+    InputError
+        With field ``folder`` if the folder contains no run, or if the run is damaged.
+    """
+    run = RunFolder(folder)
+    return read_recording_metadata(run) if is_recording(run) else run.read_metadata()
+
+
+def _metadata_file(folder: Path) -> SymlinkSafeFile:
+    run = RunFolder(folder)
+    return run.recording_file if is_recording(run) else run.metadata_file
+
+
 def _last_change(folder: Path) -> float:
     found = [0.0]
-    for file in (RunFolder(folder).loss_log_file, RunFolder(folder).metadata_file):
+    for file in (RunFolder(folder).loss_log_file, _metadata_file(folder)):
         with suppress(OSError):  # the run may just have been deleted
             found.append(file.stat().st_mtime)
     return max(found)
@@ -110,7 +131,7 @@ def delete_run(folder: Path) -> None:
     InputError
         With field ``folder`` if the folder is not that of a run or could not be deleted.
     """
-    metadata_file = RunFolder(folder).metadata_file
+    metadata_file = _metadata_file(folder)
     if not metadata_file.is_file():  # other folders of the user must never be deleted
         raise InputError("folder", f"“{folder}” does not contain a run.")
     if folder.is_symlink():

@@ -24,6 +24,8 @@ class LabSettingsPanel(Struct, frozen=True):
 
     Parameters
     ----------
+    settings : tuple of SettingState
+        The settings; empty for a run that was recorded in another program.
     sample : str
         The beginning of the text.
     preset_description : str

@@ -133,14 +133,17 @@ class SettingsPane(QScrollArea):
         if setup == self._shown:
             return
         self._shown = setup
-        for shown in setup.settings:
-            row = self.rows[shown.setting.name]
-            row.show_setting(shown)
-            if shown.setting.name in CONDITIONAL_SETTINGS:
-                row.setVisible(shown.has_effect)
+        by_name = {shown.setting.name: shown for shown in setup.settings}
+        for name, row in self.rows.items():
+            if name in by_name:
+                row.show_setting(by_name[name])
+                row.setVisible(name not in CONDITIONAL_SETTINGS or by_name[name].has_effect)
+            else:
+                row.hide()
+                row.problem.clear()
         self.locked_label.setText(setup.locked_message)
-        for widget in (self.locked_label, self.new_run_button):
-            widget.setVisible(bool(setup.locked_message))
+        self.locked_label.setVisible(bool(setup.locked_message))
+        self.new_run_button.setVisible(bool(setup.locked_message) and bool(setup.settings))
         for box in self.findChildren(QSpinBox):
             # In an open run, the first digits that are entered could be a smaller number of steps,
             # which would end the run.

@@ -29,6 +29,8 @@ TRAINING_COMMAND = (sys.executable, "-P", "-m", "visualizer.language.training_pr
 
 ``-P`` excludes the working directory from the module search path.
 """
+RECORDING_COMMAND = (sys.executable, "-P", "-m", "visualizer.language.recording_server")
+"""Command line of the program that reads recorded runs."""
 MAX_DETAILS_BYTES = 64 * 1024
 EXIT_TIMEOUT_MS = 60_000
 """Time, in milliseconds, that a process has for writing its checkpoint before it is killed."""

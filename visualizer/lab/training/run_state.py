@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from visualizer.language.training_settings import TrainingSettings
+    from visualizer.language.recording import RecordingMetadata
+    from visualizer.language.training_settings import ModelKind, TrainingSettings
 
 
 class RunPhase(StrEnum):
-    """The phases of a run; the training process sends those from `RUNNING` to `DIVERGED`."""
+    """The phases of a run; the training process sends those from `RUNNING` to `RECORDED`."""
 
     WAITING = "waiting"
     """Another process is training the run and has been asked to stop."""
@@ -31,6 +32,9 @@ class RunPhase(StrEnum):
     DONE = "done"
     STOPPED = "stopped"
     DIVERGED = "diverged"
+    RECORDING = "recording"
+    """Another program trains the model and records its attention."""
+    RECORDED = "recorded"
     ENDING = "ending"
     """The checkpoint of the run is being written."""
     FAILED = "failed"
@@ -39,7 +43,15 @@ class RunPhase(StrEnum):
 BUSY_PHASES = frozenset({RunPhase.WAITING, RunPhase.OPENING, RunPhase.ENDING})
 """Phases in which the user has to wait."""
 OPEN_PHASES = frozenset(
-    {RunPhase.RUNNING, RunPhase.PAUSED, RunPhase.DONE, RunPhase.STOPPED, RunPhase.DIVERGED}
+    {
+        RunPhase.RUNNING,
+        RunPhase.PAUSED,
+        RunPhase.DONE,
+        RunPhase.STOPPED,
+        RunPhase.DIVERGED,
+        RunPhase.RECORDING,
+        RunPhase.RECORDED,
+    }
 )
 """Phases in which the model of the run can be queried."""
 
@@ -82,6 +94,9 @@ class RunState(Struct, frozen=True, eq=False):
         Whether the last checkpoint could be written.
     final : tuple of (float, float) or None
         Final training and validation losses, averaged over many batches.
+    recording : RecordingMetadata or None
+        The metadata of a run that was recorded in another program; None for a run of the lab. The
+        settings of a recorded run are those for the next new run.
     """
 
     folder: Path
@@ -105,6 +120,17 @@ class RunState(Struct, frozen=True, eq=False):
     notice: str = ""
     is_saved: bool = True
     final: tuple[float, float] | None = None
+    recording: RecordingMetadata | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the run has been opened, so that its model or its recording is known."""
+        return bool(self.tokens) or (self.recording is not None and bool(self.parameters))
+
+    @property
+    def model_kind(self) -> ModelKind | None:
+        """The kind of model; None for a recorded run."""
+        return None if self.recording else self.settings.model
 
     @property
     def name(self) -> str:
@@ -142,7 +168,7 @@ def apply_opened_run(run: RunState, message: Message) -> RunState:
     """Return the state after the message that a training process sends when it has opened a run."""
     values = message.values
     is_without_text = values["state"] == RunPhase.STOPPED  # the last notice contains the reason
-    settings = settings_from_json(values["settings"])
+    settings = run.settings if run.recording else settings_from_json(values["settings"])
     # The losses of a long run arrive in parts.
     expected = min(settings.steps, max(int(values["step"]), MAX_RESERVED_STEPS))
     return replace(
@@ -166,11 +192,12 @@ def apply_progress(run: RunState, message: Message) -> RunState:
     """Return the state after a progress message of the training process."""
     values = message.values
     ending = run.phase is RunPhase.ENDING or values["state"] == RunPhase.STOPPED
+    # The process may have done further steps before it received the request to stop.
+    steps = max(run.settings.steps, int(values["step"]))
     return replace(
         run,
         phase=RunPhase.ENDING if ending else RunPhase(values["state"]),
-        # The process may have done further steps before it received the request to stop.
-        settings=replace(run.settings, steps=max(run.settings.steps, int(values["step"]))),
+        settings=run.settings if run.recording else replace(run.settings, steps=steps),
         snapshots=tuple(values["snapshots"]),
         losses=run.losses.with_appended(**message.arrays),
         notice=values.get("notice") or "",

@@ -173,7 +173,7 @@ class TrainingFilmController(QObject):
         losses = {result.step: run.losses_at(result.step) for result in self._readings}
         try:
             film = create_training_film(
-                self._readings, run.settings.model, run.step, losses, request.settings
+                self._readings, run.model_kind, run.step, losses, request.settings
             )
         except InputError as error:
             self._cancel_with_error(error.sentence)

@@ -86,7 +86,7 @@ class TrainingFilm(Struct, frozen=True, eq=False):
     """The frames of an animation, one per step; created by `create_training_film`."""
 
     results: tuple[ProbeResult, ...]
-    model: ModelKind
+    model: ModelKind | None
     now: int
     losses: Mapping[int, TrainingAndValidationLoss]
     settings: TrainingFilmSettings
@@ -110,7 +110,7 @@ class TrainingFilm(Struct, frozen=True, eq=False):
 
 def create_training_film(
     results: Iterable[ProbeResult],
-    model: ModelKind,
+    model: ModelKind | None,
     now: int,
     losses: Mapping[int, TrainingAndValidationLoss],
     settings: TrainingFilmSettings | None = None,
@@ -121,6 +121,8 @@ def create_training_film(
     ----------
     results : iterable of ProbeResult
         The results for a text at different saved steps, in any order.
+    model : ModelKind or None
+        None for a recorded model.
     now : int
         Number of completed steps.
     losses : mapping

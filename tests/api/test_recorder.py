@@ -1,0 +1,207 @@
+"""Recording has no effect on the training, and what it records is the attention of the model."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+import torch
+
+import visualizer
+from tests.support.tiny_models import VOCABULARY, tiny_model
+from visualizer.errors import InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*loss_type")
+TEXTS = ([5, 6, 7, 8, 9, 5, 6], [9, 8, 7])
+
+
+class WordTokenizer:
+    """A tokenizer whose tokens are single letters."""
+
+    def __call__(self, text: str, return_tensors: str) -> dict[str, torch.Tensor]:
+        assert return_tensors == "pt"
+        return {"input_ids": torch.tensor([[ord(letter) for letter in text]])}
+
+    def convert_ids_to_tokens(self, ids: list[int]) -> list[str]:
+        return [chr(number) for number in ids]
+
+    def decode(self, ids: list[int]) -> str:
+        return "".join(map(chr, ids))
+
+
+def a_model(kind: str = "gpt2") -> Any:
+    """Return a model with dropout in training mode, except for its first layer norm."""
+    model = tiny_model(f"{kind}", resid_pdrop=0.2, attn_pdrop=0.2, embd_pdrop=0.2)
+    model.train()
+    next(module for module in model.modules() if isinstance(module, torch.nn.LayerNorm)).eval()
+    return model
+
+
+def training_states(
+    model: Any, recorder: visualizer.Recorder | None, steps: int, *, is_mixed: bool
+) -> Iterator[list[Any]]:
+    """Train a model, and yield everything on which the training depends after each step."""
+    torch.manual_seed(1)
+    random.seed(1)
+    np.random.seed(1)  # noqa: NPY002 - the generator that training loops use
+    optimizer = torch.optim.AdamW(model.parameters(), 0.01)
+    for _ in range(steps):
+        with torch.autocast("cpu", torch.bfloat16, enabled=is_mixed):
+            if recorder:
+                recorder.step()  # before autocast has converted any weights
+            for _ in range(2):  # gradients are accumulated
+                ids = torch.randint(VOCABULARY, (2, 8))
+                loss = model(input_ids=ids, labels=ids).loss
+                loss.backward()
+            if recorder:
+                recorder.step(loss)  # the gradients are not cleared yet
+            second = model(input_ids=ids, labels=ids).loss
+            second.backward()
+        optimizer.step()
+        gradients = [parameter.grad.clone() for parameter in model.parameters()]
+        optimizer.zero_grad()
+        modes = [module.training for module in model.modules()]
+        yield [
+            *gradients,
+            *(parameter.detach().clone() for parameter in model.parameters()),
+            torch.get_rng_state(),
+            torch.tensor([random.random(), *np.random.rand(2)]),  # noqa: NPY002
+            torch.tensor(modes),
+            torch.tensor([torch.is_grad_enabled(), torch.is_autocast_cache_enabled()]),
+        ]
+
+
+@pytest.mark.parametrize("is_mixed", [False, True])
+def test_training_is_bit_identical_with_and_without_recording(
+    tmp_path: Path, is_mixed: bool
+) -> None:
+    alone = [*training_states(a_model(), None, 2, is_mixed=is_mixed)]
+    model = a_model()
+    with visualizer.record(model, every=1, texts=TEXTS, to=tmp_path / "run") as recorder:
+        recorded = training_states(model, recorder, 2, is_mixed=is_mixed)
+        for expected, found in zip(alone, recorded, strict=True):
+            assert all(map(torch.equal, expected, found))
+    assert visualizer.load(tmp_path / "run").steps == (0, 1, 2, 3, 4)
+
+
+def test_snapshots_are_the_attention_of_the_model_in_evaluation_mode(tmp_path: Path) -> None:
+    model = a_model()
+    expected = []
+
+    def keep() -> None:
+        model.set_attn_implementation("eager")
+        model.eval()
+        for text in TEXTS:
+            ids = torch.tensor([text])
+            layers = model(input_ids=ids, output_attentions=True).attentions
+            expected.append(torch.stack(layers)[:, 0].detach().numpy())
+        a_copy = [module.training for module in a_model().modules()]
+        for module, mode in zip(model.modules(), a_copy, strict=True):
+            module.training = mode
+
+    keep()
+    with visualizer.record(model, every=3, texts=TEXTS, to=tmp_path / "run") as recorder:
+        for _ in training_states(model, recorder, 2, is_mixed=False):
+            pass
+        keep()  # the last snapshot is that of the end
+    recording = visualizer.load(tmp_path / "run")
+    assert recording.steps == (0, 3, 4)
+    assert repr(recording) == (
+        "<Recording: GPT2LMHeadModel · 2 layers × 4 heads · 3 snapshots up to step 4>"
+    )
+    for text in range(2):
+        weights = recording.weights(text)
+        assert weights.shape == (3, 2, 4, len(TEXTS[text]), len(TEXTS[text]))
+        assert np.array_equal(weights[0], expected[text])
+        assert np.array_equal(weights[2], expected[2 + text])
+        assert np.array_equal(recording.attention(4, text)["weights"], weights[2])
+    assert recording.tokens(1) == ("9", "8", "7")
+    assert recording.losses["steps"].tolist() == [1, 3]
+    with pytest.raises(IndexError):
+        recording.attention(0, 2)
+
+
+def test_texts_are_strings_with_a_tokenizer_or_arguments_of_the_model(tmp_path: Path) -> None:
+    model, tokenizer = a_model(), WordTokenizer()
+    given = ["abcab", torch.tensor([100, 101]), {"input_ids": [[102, 103, 104]]}]
+    recorder = visualizer.record(model, texts=given, tokenizer=tokenizer, to=tmp_path / "run")
+    recorder.close()
+    recording = visualizer.load(tmp_path / "run")
+    assert recording.texts == ("abcab", "de", "fgh")
+    assert recording.tokens(0) == ("a", "b", "c", "a", "b")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"texts": []}, "texts"),
+        ({"texts": ["a text"]}, "tokenizer"),
+        ({"texts": [[1, 2], [1, 2]]}, "texts"),
+        ({"texts": [torch.ones(2, 3, dtype=torch.long)]}, "texts"),
+        ({"every": 0}, "every"),
+        ({"first_step": -1}, "first_step"),
+        ({"part": "encoder"}, "part"),
+        ({"model": torch.nn.Linear(2, 2)}, "model"),
+    ],
+)
+def test_invalid_arguments_are_rejected_before_anything_is_written(
+    tmp_path: Path, arguments: dict[str, Any], field: str
+) -> None:
+    given = {"model": a_model(), "texts": TEXTS, "to": tmp_path / "run"} | arguments
+    with pytest.raises(InputError) as refused:
+        visualizer.record(**given)
+    assert refused.value.field == field
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_interrupted_run_is_readable_and_can_be_resumed(tmp_path: Path) -> None:
+    model, to = a_model(), tmp_path / "run"
+
+    def train_until_interrupted() -> None:
+        with visualizer.record(model, every=2, texts=TEXTS, to=to) as recorder:
+            for _ in range(5):
+                recorder.step(2.5)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_until_interrupted()
+    assert visualizer.load(to).steps == (0, 2, 4)
+    assert visualizer.load(to).losses["training"].tolist() == [2.5] * 5
+    with pytest.raises(InputError, match="resume=True"):
+        visualizer.record(model, every=2, texts=TEXTS, to=to)
+    with visualizer.record(model, every=2, texts=TEXTS, to=to, resume=True) as recorder:
+        assert recorder.steps == 4
+        recorder.step(1.5)
+        recorder.log(validation=3.5)
+    recording = visualizer.load(to)
+    assert recording.steps == (0, 2, 4, 5)
+    assert recording.losses["training"].tolist() == [2.5, 2.5, 2.5, 2.5, 1.5]
+    assert recording.losses["validation_steps"].tolist() == [5]
+    with pytest.raises(InputError, match="other texts"):
+        visualizer.record(model, texts=[[1, 2]], to=to, resume=True)
+
+
+def test_a_full_disk_is_reported_and_does_not_stop_the_training(tmp_path: Path) -> None:
+    with visualizer.record(a_model(), every=1, texts=TEXTS, to=tmp_path / "run") as recorder:
+        recorder.step()
+        snapshots = tmp_path / "run" / "snapshots"
+        snapshots.rename(tmp_path / "elsewhere")
+        snapshots.write_bytes(b"not a folder")
+        with warnings.catch_warnings(record=True) as issued:
+            warnings.simplefilter("always")
+            for _ in range(8):
+                recorder.step()
+        assert any("A snapshot of the attention is missing" in str(each) for each in issued)
+        snapshots.unlink()
+        (tmp_path / "elsewhere").rename(snapshots)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            recorder.step()
+    assert recorder.steps == visualizer.load(tmp_path / "run").steps[-1]

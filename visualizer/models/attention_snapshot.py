@@ -1,0 +1,204 @@
+"""Attention weights of a model that is being trained, without any effect on its training."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from visualizer.attention.token_labels import label_tokens
+from visualizer.errors import InputError
+from visualizer.models.attention_recorder import LastPassRecorder, record_calls
+from visualizer.models.recorded_runs import group_calls
+from visualizer.models.recorded_texts import run_uncompiled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from torch import Tensor, nn
+
+    from visualizer.models.recorded_runs import LayerGroup
+
+_SHARDING_CLASSES = ("FSDPModule", "FullyShardedDataParallel")
+"""Names of classes of modules whose parameters are divided among processes."""
+
+
+@contextmanager
+def preserve_training_state(model: nn.Module) -> Iterator[None]:
+    """Evaluate a model within the context, and restore everything that training depends on.
+
+    These are the training mode of each module, the random number generators, the gradient mode and
+    the cache of automatic mixed precision, which must not contain weights without gradients.
+    """
+    modes = [(module, module.training) for module in model.modules()]
+    devices = {parameter.device for parameter in model.parameters()}
+    gpus = [device.index for device in devices if device.type == "cuda"]
+    python_state, numpy_state = random.getstate(), np.random.get_state()  # noqa: NPY002 - of others
+    is_cached = torch.is_autocast_cache_enabled()
+    try:
+        with torch.random.fork_rng(devices=gpus), torch.no_grad():
+            torch.set_autocast_cache_enabled(False)
+            for module, _ in modes:
+                module.training = False
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
+        torch.set_autocast_cache_enabled(is_cached)
+        random.setstate(python_state)
+        np.random.set_state(numpy_state)  # noqa: NPY002 - restored for other code
+
+
+def is_first_process() -> bool:
+    """Return whether this process is alone or the first one of a distributed training."""
+    distributed = torch.distributed
+    is_group = distributed.is_available() and distributed.is_initialized()
+    return not is_group or distributed.get_rank() == 0
+
+
+def encode_text(given: Any, tokenizer: Any) -> tuple[dict[str, Tensor], tuple[str, ...], str]:
+    """Return the arguments of a model for a text, its tokens, and the text as a string.
+
+    Parameters
+    ----------
+    given : str, sequence of int, or mapping
+        A text, its token ids, or the arguments of the model, such as a tokenizer's result.
+    tokenizer : PreTrainedTokenizer or None
+        The model's tokenizer, which is required for a string.
+
+    Raises
+    ------
+    InputError
+        With field ``tokenizer`` if it is required; with field ``texts`` if the text is invalid.
+    """
+    if isinstance(given, str):
+        if tokenizer is None:
+            sentence = "texts contains strings, so a tokenizer is required."
+            raise InputError("tokenizer", f"{sentence} Pass tokenizer=, or token ids as texts.")
+        arguments = dict(tokenizer(given, return_tensors="pt"))
+    elif isinstance(given, Mapping):
+        arguments = {name: _to_batch(value) for name, value in given.items()}
+    else:
+        arguments = {"input_ids": _to_batch(given)}
+    ids = arguments.get("input_ids")
+    if not isinstance(ids, torch.Tensor) or ids.ndim != 2 or ids.shape[0] != 1 or not ids.numel():
+        sentence = "Each text must be a string, the token ids of one text, or the arguments of the"
+        raise InputError("texts", f"{sentence} model for one text, with “input_ids”.")
+    numbers = ids[0].tolist()
+    if tokenizer is None:
+        tokens = tuple(map(str, numbers))
+        return arguments, tokens, " ".join(tokens)
+    text = given if isinstance(given, str) else str(tokenizer.decode(numbers))
+    return arguments, label_tokens(tokenizer.convert_ids_to_tokens(numbers)), text
+
+
+def _to_batch(value: Any) -> Any:
+    """Return numbers as a tensor with an axis for the batch; other values are unchanged."""
+    try:
+        tensor = torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError):
+        return value
+    return tensor[None] if tensor.ndim == 1 else tensor
+
+
+class AttentionSampler:
+    """Computes the attention weights of a model for fixed inputs.
+
+    Parameters
+    ----------
+    model : PreTrainedModel
+        The model, which may be in training mode.
+    part : str or None
+        Name, or a unique part of the name, of the attention to return, if the model has several
+        kinds of attention.
+
+    Raises
+    ------
+    InputError
+        With field ``model`` if the parameters of the model are divided among processes.
+    """
+
+    def __init__(self, model: nn.Module, part: str | None = None) -> None:
+        self.model, self._part = model, part
+        if _is_sharded(model):
+            sentence = "A model whose parameters are divided among processes cannot be recorded."
+            raise InputError("model", f"{sentence} Use a strategy that keeps whole models.")
+
+    @property
+    def parameter_count(self) -> int:
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+    def compute_weights(self, inputs: Sequence[Mapping[str, Any]]) -> list[Tensor]:
+        """Run the model on each of the inputs.
+
+        Returns
+        -------
+        list of Tensor
+            The weights for each of the inputs, [layer, head, query, key], on the model's device.
+
+        Raises
+        ------
+        InputError
+            With field ``model`` if the model computes no attention, or its layers differ in their
+            numbers of heads; with field ``part`` if it has several kinds of attention.
+        """
+        device = next(self.model.parameters()).device
+        recorder = LastPassRecorder()
+        found = []
+        with ExitStack() as stack:
+            stack.enter_context(preserve_training_state(self.model))
+            stack.enter_context(run_uncompiled())
+            stack.enter_context(record_calls(self.model, recorder))
+            for each in inputs:
+                self.model(**{name: _to_device(value, device) for name, value in each.items()})
+                calls = [call.with_weights_only() for call in recorder.calls]
+                found.append(self._stack_layers(group_calls(calls)))
+        return found
+
+    def _stack_layers(self, groups: Sequence[LayerGroup]) -> Tensor:
+        if not groups:
+            sentence = "The model computed no attention that can be recorded."
+            raise InputError("model", f"{sentence} Pass a Transformers model.")
+        names = tuple(dict.fromkeys(group.name for group in groups))
+        chosen = [name for name in names if self._part is None or self._part in name]
+        if len(chosen) != 1:
+            sentence = f"The model has several kinds of attention: {', '.join(names)}."
+            raise InputError("part", f"{sentence} Pass part= with the name of one of them.")
+        layers = {
+            layer: call.weights[0]
+            for group in groups
+            if group.name == chosen[0]
+            for layer, call in zip(group.layers, group.calls, strict=True)
+        }
+        shapes = {tuple(weights.shape) for weights in layers.values()}
+        if len(shapes) > 1:
+            sentence = "The layers have different numbers of heads, which is not supported."
+            raise InputError("model", sentence)
+        ((_, queries, keys),) = shapes
+        if queries != keys:
+            sentence = f"“{chosen[0]}” attends to another text, which is not supported."
+            raise InputError("part", sentence)
+        return torch.stack([layers[layer] for layer in sorted(layers)])
+
+
+def copy_to_arrays(weights: Sequence[Tensor]) -> list[np.ndarray]:
+    """Copy weights to the CPU, as arrays; types with fewer bits are converted to float32."""
+    own = (each.cpu() for each in weights)
+    return [(each if each.dtype is torch.float64 else each.float()).numpy() for each in own]
+
+
+def _to_device(value: Any, device: torch.device) -> Any:
+    return value.to(device) if isinstance(value, torch.Tensor) else value
+
+
+def _is_sharded(model: nn.Module) -> bool:
+    """Return whether the parameters are divided by FSDP, tensor parallelism or ZeRO stage 3."""
+    kinds = {base.__name__ for module in model.modules() for base in type(module).__mro__}
+    return bool(kinds.intersection(_SHARDING_CLASSES)) or any(
+        hasattr(parameter, "ds_id") or hasattr(parameter, "device_mesh")
+        for parameter in model.parameters()
+    )
