@@ -175,7 +175,7 @@ def test_a_cancelled_export_leaves_nothing(suffix: str, tmp_path: Path) -> None:
 def test_progress_grows() -> None:
     told: list[float] = []
     export_to_stream(
-        io.BytesIO(), ".png", long_shot(2_000), SMALL, lambda done, of: told.append(done / of)
+        io.BytesIO(), ".png", long_shot(3_000), SMALL, lambda done, of: told.append(done / of)
     )
     assert told == sorted(told)
     assert len({*told}) > 8

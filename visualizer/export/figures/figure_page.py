@@ -96,6 +96,8 @@ BEYOND_RANGE_TEXT = "cut corners: beyond the colour range"
 MIN_WIDTH_PX = 480
 SHEET_ASPECT_RATIO = 2**0.5
 """Ratio of height to width up to which panels keep their size, as in ISO 216 paper."""
+SCREEN_ASPECT_RATIO = 0.75
+"""The same for a figure without a given width, so that a notebook shows all of it."""
 SCALE_STEP = 0.96
 """Ratio between consecutive scales that are tried if a figure does not fit."""
 GALLOP_STEPS = (1, 2, 4, 8, 16, 32, 64, 96)
@@ -398,7 +400,8 @@ def _lay_out_panels(
 
 def _target_panel_height(figure_settings: FigureSettings) -> float:
     """Return the target height of the panels; if the height is not fixed, they may exceed it."""
-    return figure_settings.height or figure_settings.width * SHEET_ASPECT_RATIO
+    ratio = SCREEN_ASPECT_RATIO if figure_settings.is_trimmed else SHEET_ASPECT_RATIO
+    return figure_settings.height or figure_settings.width * ratio
 
 
 def text_height(text: str, size: int, width: float) -> float:
