@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,7 +16,7 @@ from tests.support.window_input import CONTROL
 from visualizer.widgets.command_palette import (
     CommandPalette,
     PaletteEntry,
-    find_entries,
+    PaletteSearch,
     menu_entries,
 )
 
@@ -38,17 +40,28 @@ def _entry(title: str, path: str = "", run: Callable[[], object] = _nothing) -> 
     return PaletteEntry(title, path, run)
 
 
-def _titles(found: list[PaletteEntry]) -> list[str]:
-    return [entry.title for entry in found]
+def _find(entries: list[PaletteEntry], wanted: str, recent: tuple[str, ...] = ()) -> list[str]:
+    """Return the titles of the entries that are found."""
+    return [entry.title for entry in PaletteSearch(entries, recent).find(wanted)]
 
 
 def _open(hand: Hand) -> CommandPalette:
-    hand.window.activateWindow()
+    hand.activate()
     hand.board.setFocus()
     QTest.keyClick(hand.board, Qt.Key.Key_P, CONTROL | SHIFT)
     palette = hand.window.findChild(CommandPalette)
     assert palette
     return palette
+
+
+def _visible(palette: CommandPalette) -> list[tuple[str, str]]:
+    """Return the titles and paths of the rows that are completely visible."""
+    shown = palette.list
+    rows = [row for at in range(shown.topLevelItemCount()) if (row := shown.topLevelItem(at))]
+    inside = shown.viewport().rect()
+    return [
+        (row.text(0), row.text(1)) for row in rows if inside.contains(shown.visualItemRect(row))
+    ]
 
 
 def _run(hand: Hand, letters: str) -> None:
@@ -66,29 +79,47 @@ def test_an_entry_is_found_by_any_of_its_words(
     entries = [_entry(" ".join(words)) for words in titles]
     at = data.draw(st.integers(0, len(entries) - 1))
     word = data.draw(st.sampled_from(titles[at]))
-    found = find_entries(entries, word[: data.draw(st.integers(1, len(word)))].lower())
+    found = PaletteSearch(entries).find(word[: data.draw(st.integers(1, len(word)))].lower())
     assert entries[at] in found
 
 
 def test_the_best_entry_is_first() -> None:
     entries = [_entry("Undropped"), _entry("Drawn rope"), _entry("Weights", "Drop"), _entry("Drop")]
-    assert _titles(find_entries(entries, "dro")) == ["Drop", "Undropped", "Drawn rope", "Weights"]
+    assert _find(entries, "dro") == ["Drop", "Drawn rope", "Undropped", "Weights"]
 
 
 def test_all_words_must_be_found_in_any_order() -> None:
     entries = [_entry("Theme: dark", "View"), _entry("Theme: light", "View"), _entry("Dark")]
-    assert _titles(find_entries(entries, "dark view")) == ["Theme: dark"]
-    assert find_entries(entries, "qqq") == []
+    assert _find(entries, "dark view") == ["Theme: dark"]
+    assert _find(entries, "qqq") == []
 
 
 def test_a_command_precedes_a_page_that_matches_as_well() -> None:
     entries = [PaletteEntry("Export", "", _nothing, is_page=True), _entry("Export…", "File")]
-    assert _titles(find_entries(entries, "export")) == ["Export…", "Export"]
+    assert _find(entries, "export") == ["Export…", "Export"]
 
 
-def test_disabled_entries_are_last() -> None:
+def test_initials_are_found_before_other_letters() -> None:
+    entries = [_entry("Amazing"), _entry("Amazingly mzi"), _entry("Mute, then zoom in")]
+    found = ["Amazingly mzi", "Mute, then zoom in", "Amazing"]
+    assert _find(entries, "mzi") == found
+
+
+def test_the_name_of_a_submenu_is_found_before_the_path() -> None:
+    entries = [_entry("Up", "Panorama › Move"), _entry("Left", "View › Pan")]
+    assert _find(entries, "pan") == ["Left", "Up"]
+
+
+def test_of_equal_matches_the_last_used_is_first() -> None:
+    entries = [PaletteEntry(f"Copy {id_}", "", _nothing, id=id_) for id_ in "abc"]
+    assert _find(entries, "copy", ("c", "b")) == ["Copy c", "Copy b", "Copy a"]
+    assert _find(entries, "", ("b",)) == ["Copy b", "Copy a", "Copy c"]
+    assert _find(entries, "copy a", ("c", "b")) == ["Copy a"]
+
+
+def test_disabled_entries_follow_equal_matches() -> None:
     entries = [PaletteEntry("Undo", "", _nothing, is_enabled=False), _entry("Undo many")]
-    assert _titles(find_entries(entries, "undo")) == ["Undo many", "Undo"]
+    assert _find(entries, "undo") == ["Undo many", "Undo"]
 
 
 def test_every_command_is_found_by_its_title(window: QMainWindow) -> None:
@@ -97,8 +128,73 @@ def test_every_command_is_found_by_its_title(window: QMainWindow) -> None:
     for entry in entries:
         enabled = PaletteEntry(entry.title, entry.path, entry.run)
         others = [other for other in entries if other is not entry]
-        found = find_entries([*others, enabled], f"{entry.title} {entry.path.replace(' › ', ' ')}")
+        found = PaletteSearch([*others, enabled]).find(
+            f"{entry.title} {entry.path.replace(' › ', ' ')}"
+        )
         assert enabled in found[:3]
+
+
+def test_used_commands_are_first_when_the_palette_opens_again(hand: Hand) -> None:
+    for letters in ("causal mask", "zoom in"):
+        _run(hand, letters)
+    palette = _open(hand)
+    rows = [palette.list.topLevelItem(row) for row in range(2)]
+    assert [row.text(0) for row in rows if row] == ["Zoom in", "Causal mask"]
+    QTest.keyClick(palette.field, Qt.Key.Key_Escape)
+
+
+def _three_letter_queries(entry: PaletteEntry) -> dict[str, None]:
+    """Return letters that a user may type for an entry: starts of its words, and initials."""
+    submenu = entry.path.rpartition(" › ")[2]
+    title, path = (re.findall(r"\w+", text.casefold()) for text in (entry.title, submenu))
+    whole = (*title, *path)
+    pairs = [a[:n] + b[: 3 - n] for a, b in combinations(title, 2) for n in (1, 2)]
+    initials = ["".join(letters) for letters in combinations([word[0] for word in title], 3)]
+    queries = ("".join(title), *whole, *initials, *pairs)
+    return dict.fromkeys(query[:3] for query in queries if len(query) >= 3)
+
+
+@pytest.mark.slow
+def test_three_letters_show_any_action(hand: Hand) -> None:
+    hand.until(lambda: bool(hand.window.controllers.lesson_controller.lessons))
+    palette = _open(hand)
+    rows = map(palette.list.topLevelItem, range(palette.list.topLevelItemCount()))
+    listed = {(row.text(0), row.text(1)) for row in rows if row}
+    actions = {each for each in listed if not each[1].startswith("Documentation")}
+    assert len(actions) >= 180
+    for title, path in actions:
+        for query in _three_letter_queries(_entry(title, path)):
+            palette.field.clear()
+            QTest.keyClicks(palette.field, query)
+            if (title, path) in _visible(palette):
+                break
+        else:
+            pytest.fail(f"{path}: {title}")
+    QTest.keyClick(palette.field, Qt.Key.Key_Escape)
+
+
+def test_heads_lessons_panes_and_program_settings_are_listed(hand: Hand) -> None:
+    hand.until(lambda: bool(hand.window.controllers.lesson_controller.lessons))
+    for letters, path in (
+        ("head 2", "Layers and heads"),
+        ("by hand 3.3.1", "Lessons"),
+        ("shapes", "View › Panes"),
+        ("text size", "Settings"),
+        ("presenter mode", "Documentation"),
+    ):
+        palette = _open(hand)
+        QTest.keyClicks(palette.field, letters)
+        assert any(found.startswith(path) for _, found in _visible(palette)), letters
+        QTest.keyClick(palette.field, Qt.Key.Key_Escape)
+        hand.until(lambda: hand.window.findChild(CommandPalette) is None)
+
+
+def test_a_program_setting_is_opened_and_focused(hand: Hand) -> None:
+    _run(hand, "text size")
+    dialog = hand.window.controllers.settings_controller.dialog
+    assert dialog
+    hand.until(dialog.text_size.hasFocus)
+    dialog.close()
 
 
 def test_a_command_is_run(hand: Hand) -> None:

@@ -49,6 +49,7 @@ class LabControllers(Struct, frozen=True, eq=False):
     open_model: Callable[[], object]
     edit_probe: Callable[[], object]
     show_pane: Callable[[str], object]
+    open_command_palette: Callable[[], object]
     set_scheme: Callable[[ColourScheme], object]
 
 
@@ -76,12 +77,6 @@ def _open_documentation(window: QMainWindow) -> None:
     from visualizer.widgets.documentation_window import open_documentation
 
     open_documentation(window, "reference/lab.md")
-
-
-def _open_command_palette(window: QMainWindow) -> None:
-    from visualizer.widgets.command_palette import open_command_palette  # slow to import
-
-    open_command_palette(window)
 
 
 LabCommand = Command[LabControllers, LabCommandState]
@@ -184,7 +179,7 @@ LAB_COMMANDS: tuple[LabCommand, ...] = (
         lambda c: c.set_scheme(ColourScheme.DARK), group="scheme",
         is_checked=lambda now: now.scheme is ColourScheme.DARK),
     LabCommand("command_palette.open", HELP, "&Find command…",
-        lambda c: _open_command_palette(c.window), ("Ctrl+Shift+P",)),
+        lambda c: c.open_command_palette(), ("Ctrl+Shift+P",)),
     LabCommand("documentation.open", HELP, "&Documentation",
         lambda c: _open_documentation(c.window),
         ("F1",)),

@@ -214,6 +214,7 @@ class LabWindow(QMainWindow):
             open_model=self.open_model_in_visualizer,
             edit_probe=self.focus_probe,
             show_pane=self.show_pane,
+            open_command_palette=self.open_command_palette,
             set_scheme=self.choose_colour_scheme,
         )
 
@@ -314,6 +315,28 @@ class LabWindow(QMainWindow):
         self.collapse_controller.expand_left()
         self.left_tabs.setCurrentWidget(pane)
         (self.runs_pane.list if pane is self.runs_pane else pane).setFocus()
+
+    def open_command_palette(self) -> None:
+        """Open the palette with all commands, settings and sections of the documentation."""
+        # The module is imported here, because it is not needed at start-up.
+        from visualizer.widgets.command_palette import PaletteEntry, open_command_palette
+
+        entries = [
+            PaletteEntry(
+                row.setting.label,
+                "Settings",
+                partial(self.show_setting, name),
+                is_enabled=row.control.isEnabled() and not row.isHidden(),
+                id=f"training setting {name}",
+            )
+            for name, row in self.settings_pane.rows.items()
+        ]
+        open_command_palette(self, entries)
+
+    def show_setting(self, name: str) -> None:
+        """Expand the settings, and focus a setting."""
+        self.show_pane("settings")
+        self.settings_pane.focus_setting(name)
 
     def choose_colour_scheme(self, scheme: str) -> None:
         """Set the colour scheme of all windows."""

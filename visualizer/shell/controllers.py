@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt
 
-from visualizer.attention.settings import SETTINGS
 from visualizer.attention.spec import OWN_LAYERS
 from visualizer.export.export_controller import ExportController
 from visualizer.features.controllers import FeatureControllers
@@ -165,20 +163,20 @@ class WindowControllers(FeatureControllers):
         self.settings_controller.startPageChosen.connect(page.update_page)
 
     def open_command_palette(self) -> None:
-        """Open the palette with all commands, settings and sections of the documentation."""
-        from visualizer.widgets.command_palette import (  # slow to import
-            PaletteEntry,
-            open_command_palette,
+        """Open the palette with all commands, settings, heads and sections of the documentation."""
+        from visualizer.shell.palette_entries import (  # slow to import
+            head_entries,
+            module_setting_entries,
+            program_setting_entries,
         )
+        from visualizer.widgets.command_palette import open_command_palette
 
-        bar = self.settings_bar
-        rows = ((setting.label, bar.rows.get(setting.name)) for setting in SETTINGS)
-        settings = [
-            PaletteEntry(label, "Module settings", partial(bar.reveal_control, row.control))
-            for label, row in rows
-            if row and row.isEnabled()
-        ]
-        open_command_palette(self.window, settings)
+        entries = (
+            *module_setting_entries(self.settings_bar),
+            *program_setting_entries(self.settings_controller),
+            *head_entries(self.workspace.resolved_requested_view, self.view_controller),
+        )
+        open_command_palette(self.window, entries)
 
     def toggle_full_screen(self) -> None:
         """Let the window fill the screen, or restore its size."""

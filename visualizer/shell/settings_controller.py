@@ -72,6 +72,12 @@ class SettingsController(QObject):
         self.dialog.raise_()
         self.dialog.activateWindow()
 
+    def open_setting(self, name: str) -> None:
+        """Open the Settings window, and focus a setting."""
+        self.open_settings()
+        if self.dialog:
+            self.dialog.focus_setting(name)
+
     def _clear_dialog(self) -> None:
         self.dialog = None
 

@@ -37,6 +37,17 @@ SCHEME_CHOICES = (
     (ColourScheme.LIGHT, "Light"),
     (ColourScheme.DARK, "Dark"),
 )
+SETTING_TITLES = {
+    "scheme": "Theme",
+    "text_size": "Text size",
+    "map": "Colours of weights",
+    "signed_map": "Colours of signed numbers",
+    "motion": "Reduce motion",
+    "start_page": "Show the start page",
+    "device": "Device",
+    "autosave": "Back up unsaved changes",
+}
+"""Titles of the settings by the names of their controls."""
 DEVICE_CHOICES = next(setting.choices for setting in SETTINGS if setting.name == "device")
 
 
@@ -157,22 +168,18 @@ class SettingsDialog(QDialog):
             [(each.id, each.title) for each in colour_maps_of_kind(kind)] for kind in ColourMapKind
         )
         self.scheme = self._add_combo_box(
-            "Theme", SCHEME_CHOICES, "Figures are exported on a white background in any theme"
+            "scheme", SCHEME_CHOICES, "Figures are exported on a white background in any theme"
         )
-        self.text_size = self._add_combo_box("Text size", sizes, "Relative to the system text size")
-        self.map = self._add_combo_box(
-            "Colours of weights", maps, "For this window and new windows"
-        )
+        self.text_size = self._add_combo_box("text_size", sizes, "Relative to the system text size")
+        self.map = self._add_combo_box("map", maps, "For this window and new windows")
         self.signed_map = self._add_combo_box(
-            "Colours of signed numbers",
+            "signed_map",
             signed,
             "For scores and vectors, in this window and new windows",
         )
-        self.motion = self._add_check_box(
-            "Reduce motion", "Show panes, menus and lists without animation"
-        )
+        self.motion = self._add_check_box("motion", "Show panes, menus and lists without animation")
         self.start_page = self._add_check_box(
-            "Show the start page", "When the program starts without a document"
+            "start_page", "When the program starts without a document"
         )
         self.scheme.valueChosen.connect(self.schemeChosen)
         self.text_size.valueChosen.connect(self.textSizeChosen)
@@ -184,12 +191,12 @@ class SettingsDialog(QDialog):
     def _add_computation_settings(self) -> None:
         self._add_section_title("Computation and recovery")
         self.device = self._add_combo_box(
-            "Device",
+            "device",
             DEVICE_CHOICES,
             "Where numbers are computed, for this document and new documents",
         )
         self.autosave = self._add_check_box(
-            "Back up unsaved changes", "After a crash, unsaved documents can be recovered"
+            "autosave", "After a crash, unsaved documents can be recovered"
         )
         self.device.valueChosen.connect(self.deviceChosen)
         self.autosave.clicked.connect(self.autosaveChosen)
@@ -205,18 +212,15 @@ class SettingsDialog(QDialog):
     def _add_combo_box(
         self, name: str, choices: Iterable[tuple[object, str]], hint: str
     ) -> SettingComboBox:
-        box, label, row = (
-            SettingComboBox(name, choices, hint),
-            PlainTextLabel(name),
-            self._grid.rowCount(),
-        )
+        title, row = SETTING_TITLES[name], self._grid.rowCount()
+        box, label = SettingComboBox(title, choices, hint), PlainTextLabel(title)
         label.setBuddy(box)
         self._grid.addWidget(label, row, 0)
         self._grid.addWidget(box, row, 1, 1, 2)
         return box
 
-    def _add_check_box(self, words: str, hint: str) -> QCheckBox:
-        switch = QCheckBox(words)
+    def _add_check_box(self, name: str, hint: str) -> QCheckBox:
+        switch = QCheckBox(SETTING_TITLES[name])
         switch.setToolTip(plain_tooltip(hint))
         switch.setAccessibleDescription(hint)
         self._grid.addWidget(switch, self._grid.rowCount(), 1, 1, 2)
@@ -236,6 +240,11 @@ class SettingsDialog(QDialog):
         button = self.sender()
         if isinstance(button, OpenFolderButton):
             self.folderOpenRequested.emit(button.folder)
+
+    def focus_setting(self, name: str) -> None:
+        """Focus the control of a setting."""
+        control: QWidget = getattr(self, name)
+        control.setFocus(Qt.FocusReason.ShortcutFocusReason)
 
     def show_settings(self, settings: ProgramSettings) -> None:
         self._fit_width_to_text()

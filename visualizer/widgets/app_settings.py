@@ -99,7 +99,7 @@ COLOUR_MAP_KEYS = {
     ColourMapKind.SEQUENTIAL: "colour map",
     ColourMapKind.DIVERGING: "signed colour map",
 }
-SHORTCUTS = "shortcuts"
+SHORTCUTS, RECENT_COMMANDS = "shortcuts", "recent commands"
 FILE_DIALOG, FILE_DIALOG_SEAL = "file dialog", "file dialog seal"
 RECOVERY, LESSONS, RUNS = "recovery", "lessons", "runs"
 """Names of folders in the user's data folder."""
@@ -330,6 +330,17 @@ def save_shortcuts(shortcuts: Mapping[str, Sequence[str]]) -> None:
     """Store the shortcuts of the commands for which the user has changed them."""
     rows = ("\t".join((id_, *keys)) for id_, keys in shortcuts.items())
     store_values({SHORTCUTS: "\n".join(rows)})
+
+
+def load_recent_commands() -> list[str]:
+    """Return the ids of the commands that were last chosen in the palette, the last one first."""
+    stored = load_value(RECENT_COMMANDS)
+    return stored.split("\n") if isinstance(stored, str) and stored else []
+
+
+def save_recent_commands(ids: Iterable[str]) -> None:
+    """Store the ids of the commands that were last chosen in the palette."""
+    store_values({RECENT_COMMANDS: "\n".join(ids)})
 
 
 def reduced_motion_style_sheet() -> str:

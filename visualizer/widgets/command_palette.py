@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.resources import documentation_path
+from visualizer.widgets.app_settings import load_recent_commands, save_recent_commands
 from visualizer.widgets.documentation_pages import read_documentation_pages
 from visualizer.widgets.documentation_window import open_documentation
 from visualizer.widgets.fonts import text_scale
@@ -26,18 +28,29 @@ from visualizer.widgets.layouts import column_layout
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from PySide6.QtGui import QAction
     from PySide6.QtWidgets import QMainWindow, QMenuBar, QWidget
 
 PROMPT = "Find a command, a setting or a page"
 NOTHING_FOUND = "Nothing found"
-SIZE_PX = QSize(620, 420)
+SIZE_PX = QSize(680, 520)
 COLUMN_WIDTHS_PX = {1: 200, 2: 110}
 """Widths of the paths and of the shortcuts; titles have the rest."""
-MAX_SHOWN = 60
-WORD_START, SUBSTRING, LETTERS = 0.0, 1.0, 2.0
-"""How well a word is found: at the start of a word, within one, or as letters in this order."""
-PATH_PENALTY = 3.0
-"""Added for words that are not found in the title, but in the path."""
+MAX_SHOWN = 1000
+TITLE_START, WORD_START, INITIALS, SUBSTRING, LETTERS = 0.0, 1.0, 2.0, 3.0, 4.0
+"""How well letters match: the start of the title, the start of a word, the starts of several words
+in order, letters within a word, or scattered letters in order.
+"""
+SUBMENU_PENALTY, PATH_PENALTY = 1.5, 5.0
+"""Added for words that are not in the title, but in the name of the submenu or in the path."""
+PATH_SEPARATOR = " › "
+DISABLED_PENALTY, PAGE_PENALTY = 0.5, 1.0
+"""Added for entries that cannot be chosen now, and for sections of the documentation."""
+MAX_RECENT = 20
+"""Number of entries whose last use is remembered."""
+WORD = re.compile(r"\w+")
+MENU_NUMBER = re.compile(r"^\d  ")
+"""Matches the digit that selects a lesson or a recent file in its menu."""
 _LIST_KEYS = {Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown}
 
 
@@ -53,7 +66,9 @@ class PaletteEntry(Struct, frozen=True, eq=False):
     run : callable
         Called when the entry is chosen.
     is_page : bool
-        Whether it is a section of the documentation; these follow commands that match as well.
+        Whether it is a section of the documentation; these follow commands that match equally well.
+    id : str
+        Identifies the entry in the list of recently used ones; empty if its use is not remembered.
     """
 
     title: str
@@ -62,24 +77,63 @@ class PaletteEntry(Struct, frozen=True, eq=False):
     keys: str = ""
     is_enabled: bool = True
     is_page: bool = False
+    id: str = ""
+
+
+class _SearchText(Struct, frozen=True):
+    """A text in lower case, and its words.
+
+    Parameters
+    ----------
+    penalty : float
+        Added to the scores of matches in this text.
+    """
+
+    text: str
+    words: tuple[str, ...]
+    penalty: float
+
+    @classmethod
+    def create(cls, text: str, penalty: float) -> _SearchText:
+        lower = text.casefold()
+        return cls(lower, tuple(WORD.findall(lower)), penalty)
+
+
+def _search_texts(entry: PaletteEntry) -> tuple[_SearchText, ...]:
+    """Return the texts in which an entry is found, the title first."""
+    _, _, submenu = entry.path.rpartition(PATH_SEPARATOR)
+    is_in_submenu = submenu != entry.path and not entry.is_page
+    return (
+        _SearchText.create(entry.title, 0.0),
+        *((_SearchText.create(submenu, SUBMENU_PENALTY),) if is_in_submenu else ()),
+        _SearchText.create(entry.path, PATH_PENALTY),
+    )
 
 
 def menu_entries(bar: QMenuBar) -> Iterator[PaletteEntry]:
     """Yield the entries of all menus, submenus included."""
     for action in bar.actions():
         if isinstance(menu := action.menu(), QMenu):
-            yield from _entries_of_menu(menu, action.text().replace("&", ""))
+            yield from _entries_of_menu(menu, _plain_text(action))
 
 
 def _entries_of_menu(menu: QMenu, path: str) -> Iterator[PaletteEntry]:
     menu.aboutToShow.emit()  # some menus are filled when they are opened
     for action in menu.actions():
-        title = action.text().replace("&", "")
+        title = MENU_NUMBER.sub("", _plain_text(action))
         if isinstance(inner := action.menu(), QMenu):
-            yield from _entries_of_menu(inner, f"{path} › {title}")
+            yield from _entries_of_menu(inner, f"{path}{PATH_SEPARATOR}{title}")
         elif title and not action.isSeparator():
             keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-            yield PaletteEntry(title, path, action.trigger, keys, action.isEnabled())
+            is_enabled = action.isEnabled()
+            yield PaletteEntry(
+                title, path, action.trigger, keys, is_enabled, id=action.objectName()
+            )
+
+
+def _plain_text(action: QAction) -> str:
+    """Return the text of an action without mnemonics."""
+    return action.text().replace("&&", "\0").replace("&", "").replace("\0", "&")
 
 
 def documentation_entries(open_page: Callable[[str, str], object]) -> Iterator[PaletteEntry]:
@@ -92,42 +146,85 @@ def documentation_entries(open_page: Callable[[str, str], object]) -> Iterator[P
     """
     for page in read_documentation_pages(documentation_path()):
         for section in page.sections:
-            path = "Documentation" + f" › {page.title}" * (section.title != page.title)
+            is_section = section.title != page.title
+            path = PATH_SEPARATOR.join(("Documentation", *([page.title] if is_section else [])))
             run = partial(open_page, page.name, section.anchor)
-            yield PaletteEntry(section.title, path, run, is_page=True)
+            id_ = f"{page.name}#{section.anchor}"
+            yield PaletteEntry(section.title, path, run, is_page=True, id=id_)
 
 
-def find_entries(entries: Sequence[PaletteEntry], wanted: str) -> list[PaletteEntry]:
-    """Return the entries in which all words are found, the best first; all without any word."""
-    words = wanted.lower().split()
-    found = []
-    for at, entry in enumerate(entries):
-        scores = [_match_word(word, entry) for word in words]
-        if None not in scores:
-            total = sum(score for score in scores if score is not None)
-            length = len(entry.title) if words else 0
-            found.append((not entry.is_enabled, total, entry.is_page, length, at))
-    return [entries[at] for *_, at in sorted(found)]
+class PaletteSearch:
+    """Search in entries.
+
+    Parameters
+    ----------
+    recent : sequence of str
+        Ids of recently used entries, the last one first; of equally good matches, these are first.
+    """
+
+    def __init__(self, entries: Iterable[PaletteEntry], recent: Sequence[str] = ()) -> None:
+        self._entries = tuple(entries)
+        self._texts = [_search_texts(entry) for entry in self._entries]
+        rank = {id_: at for at, id_ in enumerate(recent)}
+        self._recency = [rank.get(entry.id, len(rank)) for entry in self._entries]
+
+    def find(self, wanted: str) -> list[PaletteEntry]:
+        """Return the entries in which all words are found, the best first."""
+        wanted = " ".join(wanted.casefold().split())
+        found = []
+        for at, (entry, texts) in enumerate(zip(self._entries, self._texts, strict=True)):
+            score = _score_match(wanted, texts)
+            if score is not None:
+                score += DISABLED_PENALTY * (not entry.is_enabled) + PAGE_PENALTY * entry.is_page
+                length = len(entry.title) if wanted else 0
+                found.append((score, entry.is_page, self._recency[at], length, at))
+        return [self._entries[at] for *_, at in sorted(found)]
 
 
-def _match_word(word: str, entry: PaletteEntry) -> float | None:
-    """Return how badly a word is found in an entry, or None if it is not found."""
-    for text, penalty in ((entry.title, 0.0), (entry.path, PATH_PENALTY)):
-        lower = text.lower()
-        starts = lower.replace("(", " ").replace("-", " ")
-        if any(part.startswith(word) for part in starts.split()):
-            return WORD_START + penalty
-        if word in lower:
-            return SUBSTRING + penalty
-    letters = iter(entry.title.lower())
-    return LETTERS if all(letter in letters for letter in word) else None
+def _score_match(wanted: str, texts: Sequence[_SearchText]) -> float | None:
+    """Return how badly texts match; the best is 0. Return None if a word is not found."""
+    if texts[0].text.startswith(wanted):
+        return TITLE_START
+    total = 0.0
+    for word in wanted.split():
+        scores = [score for text in texts if (score := _score_word(word, text)) is not None]
+        if not scores:
+            return None
+        total += min(scores)
+    return total
 
 
-def open_command_palette(window: QMainWindow, settings: Iterable[PaletteEntry] = ()) -> None:
-    """Open the palette with a window's commands and settings and the documentation's sections."""
+def _score_word(word: str, text: _SearchText) -> float | None:
+    if any(each.startswith(word) for each in text.words):
+        return WORD_START + text.penalty
+    if _consists_of_word_starts(word, text.words):
+        return INITIALS + text.penalty
+    if word in text.text:
+        return SUBSTRING + text.penalty
+    letters = iter(text.text)
+    is_title = not text.penalty
+    return LETTERS if is_title and all(letter in letters for letter in word) else None
+
+
+def _consists_of_word_starts(letters: str, words: Sequence[str]) -> bool:
+    """Return whether letters are the starts of words in order, such as “cmask” of “causal mask”."""
+    if not letters:
+        return True
+    for at, word in enumerate(words):
+        length = 0
+        while length < min(len(letters), len(word)) and letters[length] == word[length]:
+            length += 1
+        rest = words[at + 1 :]
+        if any(_consists_of_word_starts(letters[used:], rest) for used in range(length, 0, -1)):
+            return True
+    return False
+
+
+def open_command_palette(window: QMainWindow, entries: Iterable[PaletteEntry]) -> None:
+    """Open the palette with a window's commands, the given entries and the documentation."""
     entries = (
         *menu_entries(window.menuBar()),
-        *settings,
+        *entries,
         *documentation_entries(partial(open_documentation, window)),
     )
     CommandPalette(window, entries).open()
@@ -141,7 +238,8 @@ class CommandPalette(QDialog):
         self.setWindowTitle("Find command")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(SIZE_PX * text_scale())
-        self._window, self._entries = window, tuple(entries)
+        self._window = window
+        self._search = PaletteSearch(entries, load_recent_commands())
         self._shown: list[PaletteEntry] = []
         self.field, self.list = QLineEdit(), QTreeWidget()
         self.field.setPlaceholderText(PROMPT)
@@ -152,6 +250,7 @@ class CommandPalette(QDialog):
         self.list.setHeaderHidden(True)
         self.list.setRootIsDecorated(False)
         self.list.setUniformRowHeights(True)
+        self.list.setStyleSheet("QTreeView::item { padding: 3px 0 }")
         self.list.setFocusPolicy(Qt.FocusPolicy.NoFocus)  # the field keeps the focus
         header = self.list.header()
         header.setStretchLastSection(False)
@@ -168,7 +267,7 @@ class CommandPalette(QDialog):
         self._find("")
 
     def _find(self, wanted: str) -> None:
-        self._shown = find_entries(self._entries, wanted)[:MAX_SHOWN]
+        self._shown = self._search.find(wanted)[:MAX_SHOWN]
         self.list.clear()
         for entry in self._shown:
             item = QTreeWidgetItem([entry.title, entry.path, entry.keys])
@@ -180,13 +279,17 @@ class CommandPalette(QDialog):
             nothing = QTreeWidgetItem([NOTHING_FOUND])
             nothing.setDisabled(True)
             self.list.addTopLevelItem(nothing)
-        self.list.setCurrentIndex(self.list.model().index(0, 0))
+        enabled = (at for at, entry in enumerate(self._shown) if entry.is_enabled)
+        self.list.setCurrentIndex(self.list.model().index(next(enabled, 0), 0))
 
     def _run_chosen(self) -> None:
         at = self.list.currentIndex().row()
         if not 0 <= at < len(self._shown) or not self._shown[at].is_enabled:
             return
         self.accept()
+        if id_ := self._shown[at].id:
+            others = [other for other in load_recent_commands() if other != id_]
+            save_recent_commands([id_, *others][:MAX_RECENT])
         # The command may show another dialog.
         QTimer.singleShot(0, self._window, self._shown[at].run)
 

@@ -588,6 +588,12 @@ class SettingsBar(QWidget):
             if popover.isAncestorOf(widget):
                 popover.reveal(widget)
 
+    def focus_setting(self, name: str) -> None:
+        """Show and focus the control of a setting."""
+        control = self.rows[name].control
+        self.reveal_control(control)
+        control.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
     def focus_text(self) -> None:
         """Focus the text box and select its text."""
         self.sentence.setFocus()

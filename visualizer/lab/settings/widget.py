@@ -124,6 +124,12 @@ class SettingsPane(QScrollArea):
             column.addWidget(widget)
         column.addStretch(1)
 
+    def focus_setting(self, name: str) -> None:
+        """Scroll to the control of a setting, and focus it."""
+        control = self.rows[name].control
+        self.ensureWidgetVisible(control)
+        control.setFocus(Qt.FocusReason.ShortcutFocusReason)
+
     def show_settings(self, setup: LabSettingsPanel, theme: Theme) -> None:
         if theme is not self._theme:
             self._theme, self._shown = theme, None
