@@ -30,8 +30,8 @@ RESULTS = {
     "Overview": "visualizer.api.notebook_display",
 }
 """Classes of results that are not created by their name, and their modules."""
-BASE = "HeadViews"
-"""Base class whose methods are described once."""
+BASE, DESCRIBED_WITH = "HeadViews", "ModelAttention"
+"""A base class, and the class with which its methods are described; others refer to it."""
 START = """\
 import visualizer
 
@@ -84,21 +84,10 @@ class Entry:
         """The public methods of a class, in the order of its source; not those of its bases."""
         if not inspect.isclass(self.value):
             return []
-        own = vars(self.value).items()
-        found = [
-            Entry(f"{self.name}.{name}", value)
-            for name, value in own
-            if inspect.isfunction(value) and not name.startswith("_")
-        ]
-        if self.value.__name__ == "Attention":
-            found += [
-                Entry(f"{self.name}.{name}", value)
-                for name, value in vars(_head_views()).items()
-                if inspect.isfunction(value)
-                and not name.startswith("_")
-                and name not in vars(self.value)
-            ]
-        return found
+        found = _public_functions(self.value)
+        if self.name == DESCRIBED_WITH:
+            found = _public_functions(_base()) | found
+        return [Entry(f"{self.name}.{name}", value) for name, value in found.items()]
 
     @property
     def properties(self) -> list[tuple[str, str]]:
@@ -110,8 +99,16 @@ class Entry:
         ]
 
 
-def _head_views() -> type:
+def _base() -> type:
     return next(base for base in visualizer.Attention.__mro__ if base.__name__ == BASE)
+
+
+def _public_functions(owner: type) -> dict[str, Any]:
+    return {
+        name: value
+        for name, value in vars(owner).items()
+        if inspect.isfunction(value) and not name.startswith("_")
+    }
 
 
 @cache
@@ -146,12 +143,13 @@ def _format_class(entry: Entry) -> Iterator[str]:
             flat = " ".join(_to_markdown(text, entry).split()).replace("|", r"\|")
             yield f"| `{name}` | {flat} |"
         yield ""
-    if _head_views() in entry.value.__mro__ and entry.name != "Attention":
+    if _base() in entry.value.__mro__ and entry.name != DESCRIBED_WITH:
         shared = ", ".join(
-            f"[`{name}`](#{heading_anchor(f'Attention.{name}')})"
-            for name in ("heads", "to_dataframe", "to_xarray", "overview", "interactive")
+            f"[`{name}`](#{heading_anchor(f'{DESCRIBED_WITH}.{name}')})"
+            for name in _public_functions(_base())
+            if name not in vars(entry.value)
         )
-        yield f"Methods that are described with `Attention`: {shared}.\n"
+        yield f"Methods that are described with `{DESCRIBED_WITH}`: {shared}.\n"
     for member in entry.members:
         yield from _format_entry(member, 3)
 
@@ -230,7 +228,7 @@ def _to_code(owner: str, found: re.Match[str]) -> str:
     if found[1]:
         return f"`{found[1]}`"
     name = found[2].removeprefix("visualizer.")
-    for full in (name, f"{owner}.{name}", f"Attention.{name}"):
+    for full in (name, f"{owner}.{name}", f"{DESCRIBED_WITH}.{name}"):
         if full in _names_on_page():
             return f"[`{name}`](#{heading_anchor(full)})"
     return f"`{name}`"

@@ -63,7 +63,8 @@ def test_capabilities_are_listed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ]
     started.clear()
     pictures.main(["--out", out])
-    assert [command[0] for command in started] == ["tests.pictures.windows", "tests.pictures.lab"]
+    names = ["tests.pictures.windows", "tests.pictures.film", "tests.pictures.lab"]
+    assert [command[0] for command in started] == names
     started.clear()
     pictures.main(["--out", out, "--model", out])
     assert started[-1] == ["tests.pictures.model", out, out, "model.png"]

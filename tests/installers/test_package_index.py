@@ -105,6 +105,7 @@ def test_the_source_archive_has_what_its_tests_read(source_archive: Path) -> Non
     with tarfile.open(source_archive) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"pyproject.toml", "main.py", "constraints.txt", "CHANGELOG.md", "LICENSE"} <= names
+    assert {"README.md", "CITATION.cff"} <= names
     assert "installers/linux/files/attention-visualizer.desktop" in names
     assert "tests/installers/test_package_index.py" in names
 

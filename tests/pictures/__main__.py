@@ -42,6 +42,7 @@ MODULES = (
         ),
         1.5,
     ),
+    PictureModule("film", ("window.webp",), 1.0),
     PictureModule("lab", ("lab.png", "head-forming.webp"), 1.0),
     PictureModule("model", ("model.png",), 1.5, reads_model=True),
 )

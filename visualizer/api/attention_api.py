@@ -486,6 +486,10 @@ class Attention(HeadViews):
         InputError
             If a layer or colour map does not exist, the text is too long for that number of layers,
             or the settings of the module are unknown.
+
+        Examples
+        --------
+        >>> attention.interactive().save("head.html")
         """
         from visualizer.export.figures.notebook_page import PageLayout, create_flow_page
 
