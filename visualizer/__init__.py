@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from visualizer.api.recorder import Recorder, record
     from visualizer.api.recording import Recording
     from visualizer.api.trained_model import TrainedModel
+    from visualizer.api.training_callbacks import lightning_callback, trainer_callback
     from visualizer.errors import InputError
 
 __all__ = [
@@ -51,9 +52,11 @@ __all__ = [
     "attend",
     "capture",
     "from_arrays",
+    "lightning_callback",
     "load",
     "open_model",
     "record",
+    "trainer_callback",
 ]
 _MODULES = {
     "Model": "model_api",
@@ -66,6 +69,8 @@ _MODULES = {
     "load": "loading",
     "TrainedModel": "trained_model",
     "Recording": "recording",
+    "lightning_callback": "training_callbacks",
+    "trainer_callback": "training_callbacks",
 }
 """Modules that define the names; all other names are defined in `attention_api`."""
 

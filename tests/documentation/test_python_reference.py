@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-PACKAGES = {"to_dataframe": "pandas", "to_xarray": "xarray", "plot": "matplotlib"}
+PACKAGES = {
+    "to_dataframe": "pandas", "to_xarray": "xarray", "plot": "matplotlib",
+    "lightning_callback": "lightning",
+}  # fmt: skip
 """Optional packages that the examples of methods require."""
 
 
