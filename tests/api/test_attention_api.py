@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from PySide6.QtGui import QImage
+from PySide6.QtSvg import QSvgRenderer
 from torch import nn
 from torch.nn import functional
 
@@ -459,6 +460,20 @@ def test_a_notebook_gets_an_svg_that_is_not_too_large(monkeypatch: pytest.Monkey
     monkeypatch.setitem(writers.WRITERS, ".svg", write)
     assert figure._repr_svg_() == "<svg/>"
     assert figure._repr_svg_() is None
+
+
+def test_a_notebook_shows_figures_that_fit_in_a_cell() -> None:
+    small, large = (
+        attend(SENTENCE, heads=2, output_size=4).figure("weights", width=width)
+        for width in ("320px", "1900px")
+    )
+    for figure, most in ((small, 320), (large, notebook_display.MAX_DISPLAYED_WIDTH_PX)):
+        shown = QSvgRenderer((figure._repr_svg_() or "").encode())
+        box, size = shown.viewBoxF(), shown.defaultSize()
+        width = size.width() * 96 / 90  # Qt still has 90 pixels per inch, as in SVG 1.0
+        assert width <= most + 1
+        assert size.width() / size.height() == pytest.approx(box.width() / box.height(), rel=0.01)
+        assert figure._repr_png_()[1]["width"] == pytest.approx(width, abs=2)
 
 
 def test_letters_that_no_font_has_are_a_warning() -> None:

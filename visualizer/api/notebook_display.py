@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from visualizer.api.argument_validation import validate_path, validate_sequence
 from visualizer.brief_repr import truncate
 from visualizer.errors import InputError
-from visualizer.export.figure_settings import PIXELS_PER_INCH
+from visualizer.export.figure_settings import MM_PER_INCH, PIXELS_PER_INCH
 from visualizer.export.offscreen_qt_application import describe_missing_characters, offscreen_qt
 from visualizer.format import subscript_symbols
 from visualizer.progress import ignore_progress
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 MAX_SVG_BYTES = 2_000_000
 """Maximum size, in bytes, of an SVG in a notebook; larger figures are shown as PNG."""
+MAX_DISPLAYED_WIDTH_PX = 960
+"""Maximum width at which a notebook displays a figure; JupyterLab cuts off what does not fit."""
 
 
 # This is a dataclass, because `help` would evaluate the types of a Struct's fields, which are
@@ -143,11 +146,12 @@ class Figure:
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         content = self._encode_figure(".png")
         width = int.from_bytes(content[16:20], "big")  # the width field of a PNG
-        return content, {"width": round(width / self.look.dpi * PIXELS_PER_INCH)}
+        shown = min(round(width / self.look.dpi * PIXELS_PER_INCH), MAX_DISPLAYED_WIDTH_PX)
+        return content, {"width": shown}
 
     def _repr_svg_(self) -> str | None:
         content = self._encode_figure(".svg")
-        return content.decode() if len(content) <= MAX_SVG_BYTES else None
+        return _limit_width(content.decode()) if len(content) <= MAX_SVG_BYTES else None
 
     def _encode_figure(self, suffix: str) -> bytes:
         with self._prepare_drawing():
@@ -156,6 +160,17 @@ class Figure:
             file = io.BytesIO()
             WRITERS[suffix](self.shot, self.look, file, ignore_progress)
         return file.getvalue()
+
+
+def _limit_width(svg: str) -> str:
+    """Reduce the displayed size of an SVG image to the maximum width."""
+    size = re.search(r'width="([\d.]+)mm" height="([\d.]+)mm"', svg)
+    if size is None:
+        return svg
+    width, height = map(float, size.groups())
+    factor = min(1.0, MAX_DISPLAYED_WIDTH_PX / PIXELS_PER_INCH * MM_PER_INCH / width)
+    fitted = f'width="{width * factor:.4f}mm" height="{height * factor:.4f}mm"'
+    return svg.replace(size[0], fitted, 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
