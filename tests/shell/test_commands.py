@@ -29,6 +29,7 @@ from visualizer.shell.settings_dialog import SettingsDialog
 from visualizer.widgets.dialogs import ShortcutListDialog
 from visualizer.widgets.documentation_window import DocumentationWindow
 from visualizer.widgets.icons import icon
+from visualizer.widgets.shortcut_editor import ShortcutEditor
 from visualizer.widgets.theme import DARK, LIGHT
 
 if TYPE_CHECKING:
@@ -38,7 +39,10 @@ if TYPE_CHECKING:
     from visualizer.widgets.commands import Command
 
 
-OPENING_BOXES = {"command_palette.open", "documentation.open", "shortcuts.show", "about.show"}
+OPENING_BOXES = {
+    *("command_palette.open", "documentation.open", "shortcuts.show", "shortcuts.edit"),
+    "about.show",
+}
 """Commands that open dialogs and call no controller."""
 
 
@@ -73,7 +77,10 @@ def test_every_action_can_be_used(hand: Hand, group: str) -> None:
             continue
         action.setEnabled(True)
         action.trigger()
-        kinds = (ShortcutListDialog, DocumentationWindow, QFileDialog, SettingsDialog)
+        kinds = (
+            *(ShortcutListDialog, ShortcutEditor, DocumentationWindow),
+            *(QFileDialog, SettingsDialog),
+        )
         for box in (
             *hand.boxes(),
             *(each for kind in kinds for each in hand.window.findChildren(kind)),

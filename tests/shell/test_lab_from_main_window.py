@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from PySide6.QtCore import QEvent, Qt, QTimer
+from PySide6.QtGui import QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMessageBox, QWidget
 
@@ -17,6 +18,7 @@ from visualizer.lab.training.process_controller import TrainingProcess
 from visualizer.language.example_run import EXAMPLE_FOLDER, EXAMPLE_TEXT
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.language.wire_format import Message
+from visualizer.widgets.app_settings import save_shortcuts
 from visualizer.widgets.incremental_gui_task import IncrementalTask
 
 if TYPE_CHECKING:
@@ -64,6 +66,17 @@ def meanwhile(
     (timer,) = making.findChildren(QTimer)
     timer.timeout.connect(look)
     return done, making
+
+
+def test_changed_shortcuts_apply_to_all_windows(windows: WindowManager, qtbot: QtBot) -> None:
+    window, _ = first(windows, qtbot)
+    other, _ = first(windows, qtbot)
+    windows.open_lab()
+    lab = opened(windows, qtbot)
+    save_shortcuts({"window.close": ["Ctrl+F9"]})
+    window.controllers.settings_controller.shortcutsChosen.emit()
+    for actions in (window.actions_, other.actions_, lab.menus):
+        assert actions.by_id["window.close"].shortcut() == QKeySequence("Ctrl+F9")
 
 
 def test_the_lab_is_opened_once(windows: WindowManager, qtbot: QtBot) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
@@ -246,6 +247,15 @@ def _open_documentation(window: QMainWindow) -> None:
     open_documentation(window)
 
 
+def _edit_shortcuts(c: WindowControllers) -> None:
+    from visualizer.lab.commands import LAB_COMMANDS  # slow to import
+    from visualizer.widgets.shortcut_editor import ShortcutEditor
+
+    editor = ShortcutEditor(c.window, {"Main window": COMMANDS, "Lab": LAB_COMMANDS})
+    editor.changed.connect(c.settings_controller.shortcutsChosen)
+    editor.open()
+
+
 WindowCommand = Command[WindowControllers, WindowState]
 Key = QKeySequence.StandardKey
 
@@ -405,6 +415,7 @@ COMMANDS: tuple[WindowCommand, ...] = (
     WindowCommand("settings.open", EDIT, "S&ettings…",
         lambda c: c.settings_controller.open_settings(),
         ("Ctrl+,",), standard=Key.Preferences, icon="settings", has_separator=True),
+    WindowCommand("shortcuts.edit", EDIT, "Change &keyboard shortcuts…", _edit_shortcuts),
     WindowCommand("module.toggle_causal_mask", MODULE, "Causal &mask",
         lambda c: c.setup_controller.toggle_causal_mask(), ("Ctrl+M",), is_enabled=_has_module,
         is_checked=lambda state: bool(state.document.get_setting("causal")),
@@ -689,7 +700,8 @@ COMMANDS: tuple[WindowCommand, ...] = (
     WindowCommand("documentation.open", HELP, "&Documentation",
         lambda c: _open_documentation(c.window), ("F1",)),
     WindowCommand("shortcuts.show", HELP, "&Keyboard shortcuts",
-        lambda c: dialogs.show_shortcuts(c.window, list_shortcuts()), ("Ctrl+?",)),
+        lambda c: dialogs.show_shortcuts(c.window, list_shortcuts(), partial(_edit_shortcuts, c)),
+        ("Ctrl+?",)),
     WindowCommand("about.show", HELP, "&About", lambda c: dialogs.show_about(c.window)),
 )
 # fmt: on
@@ -697,7 +709,7 @@ COMMANDS: tuple[WindowCommand, ...] = (
 
 _UNCOVERED = {
     *(FILE, RECENT_MENU, LAB, HELP),
-    *("reduced_motion.toggle", "settings.open"),
+    *("reduced_motion.toggle", "settings.open", "shortcuts.edit"),
     "scheme",
 }
 """Menus, commands and groups that do not affect the content under the start page."""

@@ -30,6 +30,10 @@ class SettingsController(QObject):
     schemeChosen = Signal(str)
     textSizeChosen = Signal()
     startPageChosen = Signal()
+    shortcutsRequested = Signal()
+    """Requests the editor of keyboard shortcuts."""
+    shortcutsChosen = Signal()
+    """Emitted when shortcuts have been changed, which affects all windows."""
     appearanceChosen = Signal()
     """Requests that the other windows adopt this window's appearance."""
 
@@ -56,7 +60,9 @@ class SettingsController(QObject):
         """Open the Settings window, or bring it to the front."""
         if self.dialog is None:
             self.dialog = dialog = SettingsDialog(self._window, list_data_folders())
-            self._set_command_tooltips({dialog.motion: "reduced_motion.toggle"})
+            self._set_command_tooltips(
+                {dialog.motion: "reduced_motion.toggle", dialog.shortcuts: "shortcuts.edit"}
+            )
             dialog.finished.connect(self._clear_dialog)
             dialog.schemeChosen.connect(self.choose_colour_scheme)
             dialog.textSizeChosen.connect(self._choose_text_size)
@@ -66,6 +72,7 @@ class SettingsController(QObject):
             dialog.startPageChosen.connect(self._choose_start_page)
             dialog.deviceChosen.connect(self._choose_device)
             dialog.autosaveChosen.connect(self._choose_autosave)
+            dialog.shortcutsRequested.connect(self.shortcutsRequested)
             dialog.folderOpenRequested.connect(self._open_folder)
         self.show_current_settings()
         self.dialog.show()

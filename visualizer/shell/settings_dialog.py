@@ -44,6 +44,7 @@ SETTING_TITLES = {
     "signed_map": "Colours of signed numbers",
     "motion": "Reduce motion",
     "start_page": "Show the start page",
+    "shortcuts": "Keyboard shortcuts",
     "device": "Device",
     "autosave": "Back up unsaved changes",
 }
@@ -131,6 +132,8 @@ class SettingsDialog(QDialog):
     startPageChosen = Signal(bool)
     deviceChosen = Signal(object)
     autosaveChosen = Signal(bool)
+    shortcutsRequested = Signal()
+    """Requests that the editor of keyboard shortcuts is opened."""
     folderOpenRequested = Signal(object)
     """Requests that a `DataFolder` is opened."""
 
@@ -181,6 +184,8 @@ class SettingsDialog(QDialog):
         self.start_page = self._add_check_box(
             "start_page", "When the program starts without a document"
         )
+        self.shortcuts = self._add_button("shortcuts", "Change…")
+        self.shortcuts.clicked.connect(self.shortcutsRequested)
         self.scheme.valueChosen.connect(self.schemeChosen)
         self.text_size.valueChosen.connect(self.textSizeChosen)
         self.map.valueChosen.connect(self.mapChosen)
@@ -225,6 +230,16 @@ class SettingsDialog(QDialog):
         switch.setAccessibleDescription(hint)
         self._grid.addWidget(switch, self._grid.rowCount(), 1, 1, 2)
         return switch
+
+    def _add_button(self, name: str, words: str) -> QPushButton:
+        title, row = SETTING_TITLES[name], self._grid.rowCount()
+        button, label = QPushButton(words), PlainTextLabel(title)
+        button.setAutoDefault(False)
+        button.setAccessibleName(f"{title}: {words}")
+        label.setBuddy(button)
+        self._grid.addWidget(label, row, 0)
+        self._grid.addWidget(button, row, 1, Qt.AlignmentFlag.AlignLeft)
+        return button
 
     def _add_folder(self, folder: DataFolder) -> OpenFolderButton:
         button, row = OpenFolderButton(folder), self._grid.rowCount()

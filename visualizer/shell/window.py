@@ -511,6 +511,9 @@ def _connect_signals(window: MainWindow) -> None:
     to.export_controller.exporter.changed.connect(window.show_screen)
     to.reduced_motion_controller.changed.connect(window.reapply_scheme)
     to.settings_controller.schemeChosen.connect(window.set_colour_scheme)
+    to.settings_controller.shortcutsChosen.connect(window.actions_.update_shortcuts)
+    edit_shortcuts = window.actions_.by_id["shortcuts.edit"]
+    to.settings_controller.shortcutsRequested.connect(edit_shortcuts.trigger)
     to.settings_controller.textSizeChosen.connect(window.apply_stored_text_size)
     to.presenter_mode.styleChanged.connect(window.reapply_scheme)
     to.presenter_mode.messageReported.connect(window.facts.setText)

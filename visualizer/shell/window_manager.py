@@ -103,6 +103,7 @@ class WindowManager(QObject):
         window.labRequested.connect(self.open_lab)
         window.controllers.start_page.trainingRequested.connect(self.open_training_lab)
         window.controllers.settings_controller.appearanceChosen.connect(self._restyle_other_windows)
+        window.controllers.settings_controller.shortcutsChosen.connect(self._update_shortcuts)
         window.closed.connect(self._remove_window)
         if self.all:
             beside = window.frameGeometry().translated(
@@ -280,6 +281,14 @@ class WindowManager(QObject):
         work = self._style_windows(others)
         next(work)
         self._styling = IncrementalTask(work, self)
+
+    def _update_shortcuts(self) -> None:
+        """Use shortcuts that were changed in one of the windows in all others."""
+        for window in self.all:
+            if window.controllers.settings_controller is not self.sender():
+                window.actions_.update_shortcuts()
+        if self.lab:
+            self.lab.menus.update_shortcuts()
 
     def _all_windows(self) -> list[MainWindow | LabWindow]:
         return [*self.all, *([self.lab] if self.lab else [])]

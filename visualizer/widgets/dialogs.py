@@ -294,9 +294,17 @@ class ShortcutGroup(Struct, frozen=True):
         return ShortcutGroup(self.title, tuple(rows))
 
 
-def show_shortcuts(window: QWidget, groups: Iterable[ShortcutGroup]) -> None:
-    """Open the list of shortcuts."""
-    ShortcutListDialog(window, groups).open()
+def show_shortcuts(
+    window: QWidget, groups: Iterable[ShortcutGroup], change: Callable[[], object] | None = None
+) -> None:
+    """Open the list of shortcuts, with a button for changing them if `change` is given."""
+    dialog = ShortcutListDialog(window, groups)
+    if change:
+        button = dialog.buttons.addButton("Change…", QDialogButtonBox.ButtonRole.ActionRole)
+        button.setAutoDefault(False)
+        button.clicked.connect(dialog.accept)
+        button.clicked.connect(change)
+    dialog.open()
 
 
 SCROLL_KEYS = {Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_PageUp, Qt.Key.Key_PageDown}
@@ -318,10 +326,10 @@ class ShortcutListDialog(QDialog):
         self.search.installEventFilter(self)
         self.list = QTextBrowser()
         self.list.setAccessibleName("Keyboard shortcuts")
-        close = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
-        close.rejected.connect(self.reject)
+        self.buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close, self)
+        self.buttons.rejected.connect(self.reject)
         column = QVBoxLayout(self)
-        for part in (self.search, self.list, close):
+        for part in (self.search, self.list, self.buttons):
             column.addWidget(part)
         self.resize((SHORTCUT_LIST_SIZE * text_scale()).boundedTo(window.size() * 0.9))
         self._show_matches("")
