@@ -152,7 +152,7 @@ def given_by_nnsight() -> dict[str, Any]:
 
 
 GENERATED = "reference/python-api.md"
-"""Page whose examples are run one by one by ``test_python_reference.py``."""
+"""Page whose examples are run one by one by ``test_reference_pages.py``."""
 GIVEN = {"how-to/nnsight.md": given_by_nnsight}
 """Variables that untested blocks would define for later blocks, by page."""
 
@@ -312,9 +312,10 @@ def test_the_lessons_are_those_of_the_program() -> None:
 # ------------------------------------------------------------------------------------- keys
 
 
+@pytest.mark.usefixtures("application")
 def test_every_key_that_is_named_is_one_of_the_program() -> None:
-    known = {keys for command in COMMANDS for keys in command.shortcuts}
-    known |= {keys for command in LAB_COMMANDS for keys in command.shortcuts}
+    known = {keys for command in COMMANDS for keys in command.default_shortcuts}
+    known |= {keys for command in LAB_COMMANDS for keys in command.default_shortcuts}
     known |= {"Esc", "Enter", "Ctrl"}
     known |= {"0", "1", "9", "Ctrl+C"}
     for key in ("Esc", "1 to 9, 0"):

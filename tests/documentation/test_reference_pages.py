@@ -1,20 +1,22 @@
-"""The reference of the Python API is complete, up to date and true."""
+"""The generated pages of the reference are complete, up to date and true."""
 
 from __future__ import annotations
 
 import doctest
 import shutil
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests import python_reference
-from tests.python_reference import Entry, list_all_entries
+from tests.reference_pages import python_api, shortcuts
+from tests.reference_pages.python_api import Entry, list_all_entries
 from tests.support.recordings import a_recording
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+    from types import ModuleType
 
 PACKAGES = {
     "to_dataframe": "pandas", "to_xarray": "xarray", "plot": "matplotlib",
@@ -42,13 +44,17 @@ def variables(
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         found: dict[str, Any] = {}
-        exec(python_reference.START, found)
+        exec(python_api.START, found)
         yield found
 
 
-def test_the_page_is_up_to_date() -> None:
-    page = python_reference.PAGE.read_text(encoding="utf-8")
-    assert page == python_reference.create_page(), "run python -m tests.python_reference"
+@pytest.mark.usefixtures("application")
+@pytest.mark.parametrize("module", [python_api, shortcuts], ids=lambda module: module.PAGE.stem)
+def test_the_page_is_up_to_date(module: ModuleType) -> None:
+    if module is shortcuts and sys.platform != "linux":
+        pytest.skip("the page lists the shortcuts of Linux")
+    page = module.PAGE.read_text(encoding="utf-8")
+    assert page == module.create_page(), "run python -m tests.reference_pages"
 
 
 @pytest.mark.parametrize("entry", list_all_entries(), ids=lambda entry: entry.name)

@@ -1,4 +1,4 @@
-"""Writes the reference of the Python API from its docstrings: ``python -m tests.python_reference``.
+"""Creates the reference of the Python API from its docstrings.
 
 The page has a section for each public function and class, and for the classes that they return.
 """
@@ -237,7 +237,3 @@ def _to_code(owner: str, found: re.Match[str]) -> str:
 @cache
 def _names_on_page() -> frozenset[str]:
     return frozenset(entry.name for entry in list_all_entries())
-
-
-if __name__ == "__main__":
-    PAGE.write_text(create_page(), encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Generates pages of the reference from docstrings and tables of the program."""
