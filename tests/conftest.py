@@ -40,6 +40,7 @@ from shiboken6 import Shiboken
 from tests.support.shared_window import SHARED
 from visualizer.models.tokenizer_process import LISTENER_THREAD_NAME
 from visualizer.session.newest_request_worker import join_abandoned_workers
+from visualizer.shell.application import Application
 from visualizer.widgets.fonts import apply_interface_font
 
 if TYPE_CHECKING:
@@ -185,6 +186,12 @@ def _use_settings_in(folder: Path, patch: pytest.MonkeyPatch) -> None:
     # Used by Qt's own dialogs.
     for scope in (QSettings.Scope.UserScope, QSettings.Scope.SystemScope):
         QSettings.setPath(QSettings.Format.NativeFormat, scope, str(folder / "settings"))
+
+
+@pytest.fixture(scope="session")
+def qapp_cls() -> type[QApplication]:
+    """The program's own class of applications."""
+    return Application
 
 
 @pytest.fixture(scope="session")

@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from PySide6.QtCore import QCoreApplication
-    from PySide6.QtWidgets import QApplication
 
     from visualizer.attention.run import Run
     from visualizer.session.view import View
+    from visualizer.shell.application import Application
     from visualizer.shell.injected_services import WindowServices
     from visualizer.shell.window import MainWindow
     from visualizer.shell.window_manager import WindowManager
@@ -306,6 +306,7 @@ def run_event_loop(open_windows: Callable[[WindowManager], object]) -> int:
         # raised in a slot could leave the window waiting forever.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     windows = WindowManager(create_window_services())
+    application.fileRequested.connect(windows.open_file)
     open_windows(windows)
     sys.excepthook = partial(show_bug, windows)
     with forbid_waiting_for_numbers():
@@ -374,12 +375,11 @@ def create_window_services() -> WindowServices:
     )
 
 
-def make_application() -> QApplication:
-    """Create the ``QApplication`` with the program's style, locale and memory settings."""
+def make_application() -> Application:
+    """Create the application with the program's style, locale and memory settings."""
     gc.disable()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    from PySide6.QtWidgets import QApplication
-
+    from visualizer.shell.application import Application
     from visualizer.storage.program_folders import move_old_folders
 
     move_old_folders()
@@ -388,7 +388,7 @@ def make_application() -> QApplication:
     set_number_locale()
     restore_builtin_import()
     with exit_if_qt_cannot_start(SCREEN_ERROR):
-        application = QApplication([sys.argv[0]])
+        application = Application([sys.argv[0]])
     from visualizer.widgets.garbage_collector import GarbageCollector
 
     GarbageCollector(application, COLLECTION_DELAY_MS)

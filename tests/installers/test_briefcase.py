@@ -69,4 +69,4 @@ def test_briefcase_reads_the_configuration(
     assert {"torch>=2.6", "transformers>=5"} <= set(app.requires or ())
     assert all((ROOT / source).is_dir() for source in app.sources or ())
     opened = [one["extension"] for one in app.document_types.values()]
-    assert opened == (["attention"] if platform == "windows" else [])
+    assert opened == ["attention"]

@@ -6,13 +6,18 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtGui import QImage
+from msgspec.structs import replace
+from PySide6.QtCore import QUrl
+from PySide6.QtGui import QFileOpenEvent, QImage
+from PySide6.QtWidgets import QApplication
 
 from tests.benchmarks import children
 from tests.support.window_input import PATIENCE_MS
 from visualizer import app
 from visualizer.cli.options import create_parser
+from visualizer.documents.document_file import document_bytes
 from visualizer.session.document import Document
+from visualizer.session.view import WINDOW_VIEW
 from visualizer.widgets.theme import DARK, LIGHT, ColourScheme
 
 if TYPE_CHECKING:
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from pytestqt.qtbot import QtBot
 
     from visualizer.documents.document_file import SavedDocument
+    from visualizer.shell.application import Application
     from visualizer.shell.window import MainWindow
     from visualizer.shell.window_manager import WindowManager
     from visualizer.widgets.theme import Theme
@@ -59,6 +65,22 @@ def test_data_of_a_closed_window_are_freed_on_another_thread(
     window.close()
     qtbot.waitUntil(lambda: bool(where))
     assert where != [threading.get_ident()]
+
+
+def test_a_document_that_the_desktop_requests_is_opened_once(
+    windows: WindowManager, qapp: Application, tmp_path: Path, qtbot: QtBot
+) -> None:
+    path = tmp_path / "requested.attention"
+    path.write_bytes(document_bytes(replace(Document(), text="asked for"), WINDOW_VIEW))
+    qapp.fileRequested.connect(windows.open_file)
+    for _ in range(2):  # macOS sends this event; the second time, the document is already open
+        QApplication.sendEvent(qapp, QFileOpenEvent(str(path)))
+        qtbot.waitUntil(lambda: windows.all[-1].workspace.document.text == "asked for")
+        qtbot.waitUntil(lambda: not windows.all[-1].workspace.is_working)
+    qapp.fileRequested.disconnect(windows.open_file)
+    (window,) = windows.all
+    assert window.controllers.document_controller.path == path
+    assert not QApplication.sendEvent(qapp, QFileOpenEvent(QUrl("attention://nothing")))
 
 
 def test_a_model_of_the_command_line_is_opened_in_the_window(

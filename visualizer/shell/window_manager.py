@@ -132,6 +132,13 @@ class WindowManager(QObject):
             window.controllers.document_controller.autosave_controller.find_crash_recoveries, _ONCE
         )
 
+    def open_file(self, path: Path) -> None:
+        """Open a document that the desktop requested while the program is running."""
+        window = self.all[-1] if self.all else self.open_window(create_initial_document())
+        window.controllers.document_controller.open(path)
+        window.raise_()
+        window.activateWindow()
+
     def _open_last_file(self) -> MainWindow:
         window = self.open_window(create_initial_document())
         if last := app_settings.load_last_file():
