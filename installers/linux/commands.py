@@ -16,6 +16,7 @@ PACKAGES = {
     "apt-get": "apt",
     "dpkg-deb": "dpkg",
     "patchelf": "patchelf",
+    "strip": "binutils",
 }
 """The Debian package of each program that the build runs."""
 

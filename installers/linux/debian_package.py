@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 MAINTAINER = "Attention Visualizer contributors <packages@attention-visualizer.invalid>"
 """The project has no email address; the domain .invalid never exists."""
+COMPRESSION = ("-Zzstd", "-z18")
+"""Options of dpkg-deb. Level 18 is the lowest with which the package is smaller than 220 MB.
+
+xz takes longer to create and to unpack the package. dpkg reads zstd since version 1.21.18.
+"""
 CONTROL = """\
 Package: {name}
 Version: {version}
@@ -66,7 +71,7 @@ def build_debian_package(tree: Path, packages: Sequence[str], folder: Path, mome
     make_uniform(control, moment)
     package = folder / f"{NAME}_{__version__}_{architecture}.deb"
     run(
-        ["dpkg-deb", "--root-owner-group", "-Zxz", "-z9", "--build", tree, package],
+        ["dpkg-deb", "--root-owner-group", *COMPRESSION, "--build", tree, package],
         environment={**os.environ, "SOURCE_DATE_EPOCH": str(moment)},
     )
     return package

@@ -23,7 +23,7 @@ from installers.linux.interpreter import (
 )
 from installers.linux.licences import write_licences
 from installers.linux.man_page import man_page
-from installers.linux.pruning import prune
+from installers.linux.pruning import prune, strip_symbols
 from installers.linux.shared_libraries import bundle_interpreter_libraries
 from visualizer.optional_packages import BUNDLE_INSTALLER
 
@@ -68,6 +68,7 @@ def build_tree(
     install_packages(program, packages, pip_arguments)
     require_cpu_build(packages)
     prune(packages)
+    strip_symbols(packages)
     mark_as_bundle(packages)
     report_progress("Compiling the modules…")
     compile_bytecode(root, program, Path("/usr") / PROGRAM)

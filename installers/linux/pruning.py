@@ -5,6 +5,8 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from installers.linux.commands import run
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -24,6 +26,9 @@ LEFT_OUT = (
     "*.pyx",
     "torch/include/*",
     "torch/share/*",
+    # Downloads chunks of files on the Hugging Face Hub; the program downloads whole files itself.
+    "hf_xet/*",
+    "hf_xet-*",
     # Tests, examples and the programs that run them.
     "*/tests/*",
     "pyqtgraph/examples/*",
@@ -97,6 +102,16 @@ KEPT = (
 def is_left_out(path: str) -> bool:
     """Return whether a POSIX path relative to ``site-packages`` is removed from the bundle."""
     return _matches(path, LEFT_OUT) and not _matches(path, KEPT)
+
+
+WITH_SYMBOLS = "torch/lib/libtorch_*.so"
+"""Libraries that contain symbols for debuggers: a quarter of PyTorch's size."""
+
+
+def strip_symbols(packages: Path) -> None:
+    """Remove the symbols for debuggers from PyTorch's libraries."""
+    for library in sorted(packages.glob(WITH_SYMBOLS)):
+        run(["strip", "--strip-unneeded", library])
 
 
 def prune(packages: Path) -> int:
