@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,27 @@ def test_the_attention_of_transformers_has_the_measures_of_a_recording(
     assert type(found) is ModelAttention
     assert found.overview().png.startswith(b"\x89PNG")
     assert found.figure(layer=1, heads=[0]).array().shape[-1] == 4
+
+
+def masked_cells(found: ModelAttention, layer: int) -> np.ndarray:
+    """Return which cells of the first head a figure shows as masked."""
+    axes = importlib.import_module("matplotlib.figure").Figure().subplots()
+    image = found.figure("weights", heads=0, layer=layer).plot(axes)
+    return np.ma.getmaskarray(image.get_array())
+
+
+@pytest.mark.parametrize("other", [None, (0, 0, 0, 1), (1, 2, 3, 5), (0, 1, 4, 5)])
+def test_later_keys_are_masked_if_no_head_attends_to_them(
+    other: tuple[int, int, int, int] | None,
+) -> None:
+    given = np.tril(weights_of(2, 3, 6, 6))
+    if other:
+        given[other] = 1e-30
+    given /= given.sum(-1, keepdims=True)
+    found = visualizer.from_arrays(given, WORDS)
+    is_later = np.triu(np.ones((6, 6), bool), 1)
+    for layer in range(2):
+        np.testing.assert_array_equal(masked_cells(found, layer), is_later & (other is None))
 
 
 def test_queries_keys_and_values_explain_the_weights(eager: Any, ids: torch.Tensor) -> None:

@@ -66,6 +66,14 @@ class WeightSample(Struct, frozen=True, eq=False):
         is_negative = bool((weights < 0).any()) if odd else bool(lowest < 0)
         return cls(rows, own.cpu(), sums, is_negative, odd)
 
+    @property
+    def is_causal(self) -> bool:
+        """Whether all rows are sampled, and all weights on later keys are exactly 0."""
+        queries, keys = self.weights.shape[-2:]
+        if len(self.rows) != keys or queries != keys or bool(self.weights[:, 0, 1:].any()):
+            return False
+        return not bool(self.weights.triu(1).any())
+
 
 class CapturedLayerSource(Protocol):
     """Source of one layer's captured numbers."""

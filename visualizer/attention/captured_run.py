@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.attention.cached_tensor import CachedTensor
 from visualizer.attention.captured_attention import SINKS_NAME, captured_stages, numbered_labels
@@ -13,6 +14,7 @@ from visualizer.attention.captured_layers import ArrayLayerSource, CapturedStage
 from visualizer.attention.layer_operations import ScoreBias, ScoreCap, SinkSoftmax
 from visualizer.attention.roles import VECTOR_ROLES, Role
 from visualizer.attention.run import Run, pad_texts
+from visualizer.attention.spec import MaskKind
 from visualizer.attention.stages import shape, stages
 from visualizer.attention.trace import Trace
 from visualizer.errors import InputError
@@ -97,7 +99,8 @@ def create_layered_trace(
     """Return a trace with stages that are computed when read, and notices about its numbers.
 
     The weights are always the captured weights. The stages between scores and weights are included
-    only if the softmax of the scores equals these weights.
+    only if the softmax of the scores equals these weights. If nothing but the weights is known, and
+    none of them is on a later key, a causal mask is assumed.
 
     Parameters
     ----------
@@ -112,8 +115,12 @@ def create_layered_trace(
     found = _CapturedStages((Role.WEIGHTS if is_weights else Role.SCORES,))
     if captured.vectors and is_weights:
         found = _find_stages_around_weights(captured, captured.vectors, calculator, samples, layers)
+    spec = captured.spec
+    is_mask_unknown = is_weights and not captured.vectors and captured.keys > 1
+    if is_mask_unknown and all(one.is_causal for one in samples):
+        spec = replace(spec, mask=MaskKind.CAUSAL)
     rows = captured_stages(
-        captured.spec,
+        spec,
         found.names,
         {*found.names} - found.computed,
         found.steps,
@@ -123,7 +130,7 @@ def create_layered_trace(
     masks = captured.vectors.layer_masks if captured.vectors else ()
     cut = captured.vectors.cut if captured.vectors else ()
     trace = Trace(
-        captured.spec,
+        spec,
         rows,
         {},
         calculator.lazy_tensors(names),
