@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QToolButton
 
 from tests.support.recordings import METADATA, TEXTS, a_recording, weights_at, write_step
 from visualizer.language.recording import RecordingWriter
@@ -28,6 +30,13 @@ def shown_weights(user: LabUser) -> np.ndarray:
     """Return the weights in the heatmaps, [layer, head, query, key]."""
     columns = user.window.training_views_controller.panel.board.columns
     return np.array([[panel.values for panel in column] for column in columns]).swapaxes(0, 1)
+
+
+def click_button(user: LabUser, text: str) -> None:
+    buttons = user.window.snapshot_bar.findChildren(QToolButton)
+    (button,) = (each for each in buttons if each.text() == text)
+    QTest.mouseClick(button, Qt.MouseButton.LeftButton)
+    user.wait_until_shown()
 
 
 def open_recording(user: LabUser, folder: Path) -> None:
@@ -63,6 +72,25 @@ def test_heads_are_shown_over_the_steps_of_a_recorded_run(user: LabUser, tmp_pat
     assert captured is not None
     assert captured.query_tokens == TEXTS[1][1]
     assert np.array_equal(captured.to_array(), weights_at(0, 1))
+
+
+def test_steps_are_compared_with_one_of_them(user: LabUser, tmp_path: Path) -> None:
+    open_recording(user, a_recording(tmp_path / "gpt", 0, 10, 20).path)
+    window = user.window
+    click_button(user, "Compare")
+    assert not shown_weights(user).any()  # the step is compared with itself
+    window.snapshot_bar.track.setFocus()
+    user.press(Qt.Key.Key_Home, Qt.KeyboardModifier.NoModifier)
+    user.until(lambda: shown_step(user) == 0)
+    assert np.array_equal(shown_weights(user), weights_at(0, 0) - weights_at(20, 0))
+    panel = window.training_views_controller.panel
+    assert all(each.colour.low == -each.colour.high for each in panel.board.heatmaps)
+    assert "step 20." in window.snapshot_bar.description_label.text()
+    window.attention.setFocus()
+    user.press(Qt.Key.Key_Right, Qt.KeyboardModifier.NoModifier)
+    assert "from step 20 to step 0" in window.attention.description_label.text()
+    click_button(user, "Compare")
+    assert np.array_equal(shown_weights(user), weights_at(0, 0))
 
 
 @pytest.mark.slow  # the lab looks for snapshots once a second

@@ -64,6 +64,7 @@ class LabCommandState(Struct, frozen=True, eq=False):
     has_layers: bool
     can_sample: bool
     can_play: bool
+    is_compared: bool
     is_filming: bool
 
 
@@ -162,6 +163,10 @@ LAB_COMMANDS: tuple[LabCommand, ...] = (
         lambda c: c.training_views_controller.toggle_row_colour_limits(),
         has_separator=True,
         is_checked=lambda now: now.colouring.limits is ColourLimits.ROW),
+    LabCommand("heatmaps.toggle_reference", VIEW, "Co&mpare with this step",
+        lambda c: c.training_views_controller.toggle_reference(),
+        tip="Show how the weights of all other steps differ from those of this step",
+        is_enabled=lambda now: now.has_layers, is_checked=lambda now: now.is_compared),
     LabCommand("snapshots.toggle", VIEW, "&Play or pause snapshots",
         lambda c: c.snapshot_bar.toggle_playback(), has_separator=True,
         is_enabled=lambda now: now.can_play),

@@ -53,6 +53,8 @@ class TrainingBarState(Struct, frozen=True):
         Fraction of the steps that are completed, from 0 to 1.
     line : str
         The step, the speed, the remaining time, the learning rate and the losses, in one line.
+    has_controls : bool
+        Whether the run can be trained in the lab; False for a recorded run.
     """
 
     button: str
@@ -63,6 +65,7 @@ class TrainingBarState(Struct, frozen=True):
     can_step: bool = False
     can_stop: bool = False
     can_train_more: bool = False
+    has_controls: bool = True
 
 
 class LabScreen(Struct, frozen=True):
@@ -148,7 +151,7 @@ def _recording_bar_state(run: RunState) -> TrainingBarState:
     if run.is_known:
         parts += [f"step {run.step:,}", format_count(len(run.snapshots), "snapshot")]
         parts += _describe_losses(run)
-    return TrainingBarState(START_LABEL, "  ·  ".join(parts), can_toggle=False)
+    return TrainingBarState(START_LABEL, "  ·  ".join(parts), can_toggle=False, has_controls=False)
 
 
 def _training_bar_state(run: RunState) -> TrainingBarState:

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from visualizer.generation.generation_tree import GenerationTree
     from visualizer.generation.token_choice_widget import NextTokenChoicePane
     from visualizer.lab.attention_view.probe_controller import ProbeController
+    from visualizer.lab.attention_view.probe_result import ProbeResult
     from visualizer.lab.attention_view.widget import LabAttentionView
     from visualizer.lab.controller import LabStateController
     from visualizer.lab.generation_controller import LabGenerationController
@@ -95,6 +96,10 @@ class TrainingViewsController(QObject):
         self.panel = LabAttentionPanel(message=BEFORE_TRAINING_MESSAGE)
         self.pointer = LabCellSelection()
         self._max_cells = 256
+        self.reference: ProbeResult | None = None
+        """The result with which the results of other steps are compared, if any."""
+        self._change: tuple[ProbeResult, ProbeResult] | None = None
+        """The result that is compared, and its change since the reference."""
         self.colouring = ColourOptions()
         """The colour options of the weights."""
         self.can_play = False
@@ -119,7 +124,7 @@ class TrainingViewsController(QObject):
         run = self._lab.run
         if (run.folder if run else None) != self._folder:
             self._folder = run.folder if run else None
-            self.pointer = LabCellSelection()
+            self.pointer, self.reference = LabCellSelection(), None
             self._widgets.next_tokens_pane.discard_invalid_value()
         self.panel = self._build_attention_panel()
         self._widgets.attention.show_attention(self.panel, theme)
@@ -134,7 +139,26 @@ class TrainingViewsController(QObject):
         if lab.run.is_open and not lab.view.probe:
             return LabAttentionPanel(message=TEXT_REQUIRED)
         model, look = lab.run.model_kind, self.colouring
+        result = self._compared_result(result) if result else None
         return present_attention(result, model, self.pointer, self._max_cells, look, self.panel)
+
+    def _compared_result(self, result: ProbeResult) -> ProbeResult:
+        """Return the change of a result since the reference, or the result without a reference."""
+        if self.reference is None:
+            return result
+        if self._change is None or self._change[0] is not result:
+            change = result.change_since(self.reference)
+            if change is None:  # another text was chosen
+                self.reference = None
+                return result
+            self._change = result, change
+        return self._change[1]
+
+    def toggle_reference(self) -> None:
+        """Compare all steps with the one that is shown, or end the comparison."""
+        self.reference = None if self.reference else self._probe_controller.result
+        self._change = None
+        self.changed.emit()
 
     @property
     def _is_model_known(self) -> bool:
@@ -222,7 +246,12 @@ class TrainingViewsController(QObject):
             return
         losses = run.current_losses if view.step is None else run.losses_at(view.step)
         timeline = present_snapshots(
-            run.snapshots, run.step, view.step, *losses, self._probe_controller.is_waiting
+            run.snapshots,
+            run.step,
+            view.step,
+            *losses,
+            self._probe_controller.is_waiting,
+            self.reference.step if self.reference else None,
         )
         self._widgets.snapshot_bar.show_timeline(timeline, theme)
         self.can_play = len(timeline.stops) > 1

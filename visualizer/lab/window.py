@@ -104,7 +104,8 @@ class LabWindow(QMainWindow):
             TrainingBar(self._actions_by_name(TRAINING_COMMANDS)),
             RunNoticesWidget(),
         )
-        self.attention, self.snapshot_bar = LabAttentionView(), SnapshotBar()
+        self.attention = LabAttentionView()
+        self.snapshot_bar = SnapshotBar(self.menus.by_id["heatmaps.toggle_reference"])
         self.probe, self.probe_problem, self.facts = QLineEdit(), PlainTextLabel(), PlainTextLabel()
         self.text_box = create_combo_box("Recorded text", ())
         status_bar = add_status_bar(self, self.facts)
@@ -264,6 +265,7 @@ class LabWindow(QMainWindow):
 
     def show_training_views(self) -> None:
         self.run_export_controller.colouring = self.training_views_controller.colouring
+        self.run_export_controller.reference = self.training_views_controller.reference
         self.training_views_controller.show_views(self.theme)
         self.update_commands()
 
@@ -281,6 +283,7 @@ class LabWindow(QMainWindow):
             has_layers=self.training_views_controller.has_attention_layers,
             can_sample=self.training_views_controller.can_sample,
             can_play=self.training_views_controller.can_play,
+            is_compared=self.training_views_controller.reference is not None,
             is_filming=self.run_export_controller.film_controller.is_working,
         )
         self.menus.show_state(state, self.theme)

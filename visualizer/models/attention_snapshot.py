@@ -12,7 +12,11 @@ import torch
 
 from visualizer.attention.token_labels import label_tokens
 from visualizer.errors import InputError
-from visualizer.models.attention_recorder import LastPassRecorder, record_calls
+from visualizer.models.attention_recorder import (
+    LastPassRecorder,
+    RecordingMethod,
+    record_calls,
+)
 from visualizer.models.recorded_runs import group_calls
 from visualizer.models.recorded_texts import run_uncompiled
 
@@ -124,6 +128,9 @@ class AttentionSampler:
 
     def __init__(self, model: nn.Module, part: str | None = None) -> None:
         self.model, self._part = model, part
+        self._watches_softmax = True
+        """Whether softmax is observed, which models that use the attention interface do not need.
+        """
         if _is_sharded(model):
             sentence = "A model whose parameters are divided among processes cannot be recorded."
             raise InputError("model", f"{sentence} Use a strategy that keeps whole models.")
@@ -152,11 +159,14 @@ class AttentionSampler:
         with ExitStack() as stack:
             stack.enter_context(preserve_training_state(self.model))
             stack.enter_context(run_uncompiled())
-            stack.enter_context(record_calls(self.model, recorder))
+            watches_softmax = self._watches_softmax
+            stack.enter_context(record_calls(self.model, recorder, watches_softmax=watches_softmax))
             for each in inputs:
                 self.model(**{name: _to_device(value, device) for name, value in each.items()})
                 calls = [call.with_weights_only() for call in recorder.calls]
                 found.append(self._stack_layers(group_calls(calls)))
+                watches_softmax = any(call.method is RecordingMethod.SOFTMAX for call in calls)
+        self._watches_softmax = watches_softmax
         return found
 
     def _stack_layers(self, groups: Sequence[LayerGroup]) -> Tensor:

@@ -118,6 +118,27 @@ def test_unknown_scores_are_not_shown() -> None:
     assert unknown.best_head is None
 
 
+@given(st.integers(1, 30), st.integers(1, 12))
+def test_cells_of_a_change_have_the_largest_magnitude_of_their_blocks(
+    tokens: int, room: int
+) -> None:
+    now, before = a_reading(1, 2, tokens, step=9), a_reading(1, 2, tokens, step=2)
+    assert now.weights is not None
+    before = replace(before, weights=now.weights[:, ::-1])
+    change = now.change_since(before)
+    assert change is not None
+    assert change.reference_step == 2
+    for panel in create_board(change, ModelKind.TRANSFORMER, room).heatmaps:
+        block, head = panel.rows.block, panel.head or 0
+        own = now.weights[0, head] - now.weights[0, 1 - head]
+        for (row, column), value in np.ndenumerate(panel.values):
+            part = own[row * block : (row + 1) * block, column * block : (column + 1) * block]
+            assert abs(value) == np.abs(part).max()
+            assert value in part
+        assert panel.colour.low == -panel.colour.high
+    assert now.change_since(a_reading(1, 2, tokens + 1)) is None
+
+
 def test_omitted_tokens_are_reported() -> None:
     assert shown(a_reading(cut=1)).notices == (
         "The first token is omitted because the text is longer than the block.",

@@ -22,6 +22,7 @@ from visualizer.heatmap.colour_range import (
 from visualizer.heatmap.panel_colour_scale import ColourScale
 from visualizer.language.tokenizers import visible_token, visible_tokens
 from visualizer.language.training_settings import ModelKind
+from visualizer.session.comparison import ROUNDING_TOLERANCE, format_signed
 from visualizer.session.view_options import ColourLimits, ColourOptions
 
 if TYPE_CHECKING:
@@ -30,8 +31,10 @@ if TYPE_CHECKING:
     from visualizer.lab.attention_view.probe_result import ProbeResult
     from visualizer.session.cell_address import Cell
 
-UNIT, SCORED = "weights", "weights;  % on target"
-"""Captions of the colour bar; the second one is used if the target token is known."""
+UNIT, SCORED, CHANGE = "weights", "weights;  % on target", "change of the weights"
+"""Captions of the colour bar; the second one is used if the target token is known, and the last one
+for a comparison of two steps.
+"""
 FIGURE_SPACE = "\u2007"
 """A space as wide as a digit, so that panels stay in place when the scores change."""
 
@@ -122,14 +125,17 @@ def find_layer_ranges(
     count = len(results[0].tokens)
     is_causal = all(_is_causal(model, result) for result in results)
     allowed = np.tri(count, dtype=bool) if is_causal else np.ones((count, count), dtype=bool)
+    is_change = results[0].is_change
+    magnitudes = [
+        np.abs(result.weights) if is_change else result.weights
+        for result in results
+        if result.weights is not None
+    ]
     return tuple(
         find_range_of_samples(
-            [
-                sample_layer_weights(result.weights[layer], allowed)
-                for result in results
-                if result.weights is not None
-            ],
-            is_share=True,
+            [sample_layer_weights(weights[layer], allowed) for weights in magnitudes],
+            is_share=not is_change,
+            smallest=ROUNDING_TOLERANCE if is_change else 0.0,
         )
         for layer in range(results[0].layers)
     )
@@ -187,15 +193,18 @@ class LabPanelSource:
         if is_by_row:
             ranges = result.layers * (AutomaticColourRange(1.0, False),)
         self.ranges = ranges or find_layer_ranges((result,), model)
+        map_ = colouring.diverging if result.is_change else colouring.sequential
         self.colours = [
-            ColourScale(colouring.sequential, colouring.curve, limits, 0.0, *astuple(one))
+            ColourScale(
+                map_, colouring.curve, limits, -one.end if result.is_change else 0.0, *astuple(one)
+            )
             for one in self.ranges
         ]
-        self.unit = SCORED if result.has_scores else UNIT
+        self.unit = CHANGE if result.is_change else SCORED if result.has_scores else UNIT
         self.forbidden = _causal_mask(self.side) if _is_causal(model, result) else None
         assert result.weights is not None
-        self.values = max_pool(result.weights, self.block)
-        self.ends = self.values.max(axis=-1, keepdims=True) if is_by_row else None
+        self.values = pool_largest(result.weights, self.block)
+        self.ends = np.abs(self.values).max(axis=-1, keepdims=True) if is_by_row else None
 
     def build_panel(self, layer: int, head: int) -> Heatmap:
         return Heatmap(
@@ -210,7 +219,8 @@ class LabPanelSource:
     def _layer_label(self, layer: int) -> str:
         """Return the label of a layer, with its range if the ranges of the layers differ."""
         differs = len(set(self.ranges)) > 1
-        return f"Layer {layer + 1}" + f": 0 to {self.ranges[layer]}" * differs
+        low = "±" if self.result.is_change else "0 to "
+        return f"Layer {layer + 1}" + f": {low}{self.ranges[layer]}" * differs
 
     def _is_best_head(self, layer: int, head: int) -> bool:
         return self.result.layers * self.result.heads > 1 and self.result.best_head == (layer, head)
@@ -222,7 +232,7 @@ class LabPanelSource:
             percent = f"{100 * score:.0f}".rjust(3, FIGURE_SPACE)
             notes.append(f"{percent}%")
         if self.block > 1:
-            notes.append(describe_pooling(False, self.block, self.block))
+            notes.append(describe_pooling(self.result.is_change, self.block, self.block))
         return tuple(notes)
 
 
@@ -232,13 +242,21 @@ def _causal_mask(side: int) -> np.ndarray:
     return ~np.tri(side, dtype=bool)
 
 
-def max_pool(weights: np.ndarray, block: int) -> np.ndarray:
-    """Return the maximum of each block of queries and keys, [layer, head, row, column]."""
+def pool_largest(weights: np.ndarray, block: int) -> np.ndarray:
+    """Return the number with the largest magnitude in each block of queries and keys.
+
+    The result is an array [layer, head, row, column].
+    """
     if block == 1:
         return weights
+    high, low = (_pool(weights, block, function) for function in (np.maximum, np.minimum))
+    return np.where(-low > high, low, high)
+
+
+def _pool(weights: np.ndarray, block: int, function: np.ufunc) -> np.ndarray:
     starts = np.arange(0, weights.shape[-1], block)
-    rows = np.maximum.reduceat(weights, starts, axis=-2)
-    return np.asarray(np.maximum.reduceat(rows, starts, axis=-1))
+    rows = function.reduceat(weights, starts, axis=-2)
+    return np.asarray(function.reduceat(rows, starts, axis=-1))
 
 
 class LabCellSelection(Struct, frozen=True):
@@ -293,7 +311,7 @@ def layer_head_index(board: Board, cell: Cell) -> tuple[int, int] | None:
 
 
 def strongest_cell(result: ProbeResult, board: Board, cell: Cell) -> Cell:
-    """Return the cell with the largest weight in the pooled block to which a cell belongs."""
+    """Return the cell with the largest magnitude in the pooled block to which a cell belongs."""
     panel, weights = _panel_of_cell(board, cell), result.weights
     if panel is None or weights is None or not panel.is_pooled:
         return cell
@@ -301,7 +319,7 @@ def strongest_cell(result: ProbeResult, board: Board, cell: Cell) -> Cell:
     rows, columns = (axis.block for axis in (panel.rows, panel.columns))
     top, left = row // rows * rows, column // columns * columns
     block = weights[panel.layer, panel.head, top : top + rows, left : left + columns]
-    down, right = divmod(int(np.argmax(block)), block.shape[1])
+    down, right = divmod(int(np.argmax(np.abs(block))), block.shape[1])
     return replace(cell, place=(*cell.place[:-2], top + down, left + right))
 
 
@@ -322,4 +340,8 @@ def describe_cell(result: ProbeResult, board: Board, cell: Cell) -> str:
     weight = float(result.weights[panel.layer or 0, panel.head or 0, query, key])
     if not math.isfinite(weight):
         return f"query {one} has no valid weights (NaN); {where}"
+    if result.reference_step is not None:
+        steps = f"from step {result.reference_step:,} to step {result.step:,}"
+        change = f"weight changed by {format_signed(weight)} {steps}"
+        return f"{change}: query {one} to {other}, {where}"
     return f"weight {format_percentage(weight)} from query {one} to {other}, {where}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from visualizer.attention.roles import Role
 
@@ -34,6 +35,8 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
         The mean weights on the target keys, [layer, head], if these keys are known.
     cut : int
         Number of tokens that were removed from the beginning because the text exceeds the block.
+    reference_step : int or None
+        The step whose weights were subtracted from the weights, if any.
     """
 
     step: int
@@ -42,6 +45,7 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
     weights: np.ndarray | None = None
     partner_weights: np.ndarray | None = None
     cut: int = 0
+    reference_step: int | None = None
 
     @classmethod
     def of(cls, message: Message) -> ProbeResult:
@@ -55,6 +59,18 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
             arrays.get("mean_partner_weight"),
             int(values.get("cut", 0)),
         )
+
+    def change_since(self, reference: ProbeResult) -> ProbeResult | None:
+        """Return the change of the weights since another step, or None if the texts differ."""
+        if self.weights is None or reference.weights is None or self.tokens != reference.tokens:
+            return None
+        change = self.weights - reference.weights
+        return replace(self, weights=change, partner_weights=None, reference_step=reference.step)
+
+    @property
+    def is_change(self) -> bool:
+        """Whether the weights are differences between two steps."""
+        return self.reference_step is not None
 
     @property
     def nbytes(self) -> int:

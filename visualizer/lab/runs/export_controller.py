@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QWidget
 
+    from visualizer.lab.attention_view.probe_result import ProbeResult
     from visualizer.lab.controller import LabStateController
     from visualizer.language.wire_format import Message
 
@@ -45,6 +46,8 @@ class RunExportController(QObject):
         self.progress = ExportProgressController(self.film_controller, self)
         self.colouring = ColourOptions()
         """Colour options of animations, which are those of the window."""
+        self.reference: ProbeResult | None = None
+        """The result with which the steps are compared in the window, if any."""
 
     def save_weights(self) -> None:
         """Ask for a file and save the weights of the selected step."""
@@ -74,8 +77,11 @@ class RunExportController(QObject):
 
     def _start_film(self, name: str) -> None:
         run = self._lab.run
-        settings = TrainingFilmSettings(title=run.name if run else "", colouring=self.colouring)
-        self.film_controller.create_film(Path(name), settings)
+        title = run.name if run else ""
+        if self.reference:
+            title = f"{title}: change since step {self.reference.step:,}"
+        settings = TrainingFilmSettings(title=title, colouring=self.colouring)
+        self.film_controller.create_film(Path(name), settings, self.reference)
 
     def _on_saved(self, path: Path, message: Message) -> None:
         self.messageReported.emit(message.values.get("sentence") or f"Weights saved to {path}.")

@@ -92,6 +92,7 @@ def present_snapshots(
     training: MeasuredLoss | None = None,
     validation: MeasuredLoss | None = None,
     is_waiting: bool = False,
+    reference: int | None = None,
 ) -> SnapshotTimeline:
     """Present the snapshot bar.
 
@@ -105,6 +106,8 @@ def present_snapshots(
         The losses at the selected step, or the last losses before it; None if unknown.
     is_waiting : bool
         Whether the result of the selected step is pending.
+    reference : int or None
+        The step with which the selected one is compared, if any.
     """
     stops = (*sorted({step for step in snapshots if step < now or step == selected}), None)
     at = len(stops) - 1
@@ -112,6 +115,8 @@ def present_snapshots(
         saved_steps = [step for step in stops if step is not None]
         at = min(range(len(saved_steps)), key=lambda place: abs(saved_steps[place] - selected))
     description = _describe_stop(stops[at], now, training, validation)
+    if reference is not None:
+        description = f"Change since step {reference:,}. {description}"
     return SnapshotTimeline(stops, now, at, description, is_waiting)
 
 

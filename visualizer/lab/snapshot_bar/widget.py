@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QSizePolicy, QSlider, QToolButton, QWidget
 
 from visualizer.lab.snapshot_bar.paint import SnapshotAxis, axis_height
 from visualizer.lab.snapshot_bar.presenter import SnapshotTimeline
+from visualizer.lab.training.bar_widget import create_text_button
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.icons import icon
@@ -22,7 +23,14 @@ from visualizer.widgets.theme import LIGHT, Theme
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent, QResizeEvent, QWheelEvent
+    from PySide6.QtGui import (
+        QAction,
+        QKeyEvent,
+        QMouseEvent,
+        QPaintEvent,
+        QResizeEvent,
+        QWheelEvent,
+    )
 
 MIN_TEXT_WIDTH_PX = 600
 """Minimum width of a bar with text, in pixels; in a narrower bar, the text is only a tooltip."""
@@ -37,12 +45,17 @@ class SnapshotBar(QWidget):
 
     `stepSelectionChanged` carries a saved step, or None for the current model. During playback, the
     next step is selected once the previous one is shown.
+
+    Parameters
+    ----------
+    compare_action : QAction, optional
+        The action that compares other steps with the selected one.
     """
 
     ACCESSIBLE_ROLE = QAccessible.Role.ToolBar
     stepSelectionChanged = Signal(object)
 
-    def __init__(self) -> None:
+    def __init__(self, compare_action: QAction | None = None) -> None:
         super().__init__()
         self.setObjectName("scrub")
         self.setAccessibleName("Training timeline")
@@ -62,6 +75,8 @@ class SnapshotBar(QWidget):
         self.speed.setCurrentIndex(PLAYBACK_SPEEDS.index(1.0))
         self.speed.currentIndexChanged.connect(self._set_speed)
         row.addWidget(self.speed)
+        if compare_action:
+            row.addWidget(create_text_button(compare_action, "Compare"))
         row.addSpacing(4)
         row.addWidget(self.track, 1)
         row.addSpacing(4)

@@ -75,9 +75,11 @@ class TrainingBar(QWidget):
         column.addLayout(row)
 
     def show_progress(self, progress: TrainingBarState) -> None:
-        """Show the progress, and enable the number of additional steps if it has an effect."""
+        """Show the progress, and the controls that have an effect."""
         self.progress_bar.setValue(round(1_000 * progress.share))
         self.progress_label.show_text(progress.line)
+        for widget in (*self.buttons.values(), self.more_steps_box):
+            widget.setVisible(progress.has_controls)
         self.more_steps_box.setEnabled(progress.can_train_more)
         set_accessible_value(self, progress.line)
 

@@ -42,12 +42,13 @@ MAX_READINGS_BYTES = 512 * 2**20
 
 
 class TrainingFilmRequest(Struct, frozen=True, eq=False):
-    """A request for an animation of a run with a probe."""
+    """A request for an animation of a run with a probe, or of its change since a reference."""
 
     path: Path
     run: RunState
     probe: str
     settings: TrainingFilmSettings
+    reference: ProbeResult | None = None
 
 
 class TrainingFilmController(QObject):
@@ -81,8 +82,16 @@ class TrainingFilmController(QObject):
     def is_working(self) -> bool:
         return self._film is not None or self._exporter.is_working
 
-    def create_film(self, path: Path, settings: TrainingFilmSettings | None = None) -> None:
-        """Write an animation with the current probe, unless another one is being written."""
+    def create_film(
+        self,
+        path: Path,
+        settings: TrainingFilmSettings | None = None,
+        reference: ProbeResult | None = None,
+    ) -> None:
+        """Write an animation with the current probe, unless another one is being written.
+
+        With a reference, the animation shows how the weights differ from it.
+        """
         run = self._lab.run
         if run is None or self.is_working:
             return
@@ -94,7 +103,7 @@ class TrainingFilmController(QObject):
             return
         self._pending_steps, self._readings, self._thinning_note = deque(run.snapshots), [], ""
         settings = settings or TrainingFilmSettings(title=run.name)
-        self._film = TrainingFilmRequest(path, run, self._lab.view.probe, settings)
+        self._film = TrainingFilmRequest(path, run, self._lab.view.probe, settings, reference)
         self.messageReported.emit("Reading snapshots…", 0)
         self.changed.emit()
         self._request_next()
@@ -171,10 +180,12 @@ class TrainingFilmController(QObject):
         assert self._film
         request, run = self._film, self._lab.run or self._film.run
         losses = {result.step: run.losses_at(result.step) for result in self._readings}
+        changes = (
+            (result.change_since(request.reference) if request.reference else None) or result
+            for result in self._readings
+        )
         try:
-            film = create_training_film(
-                self._readings, run.model_kind, run.step, losses, request.settings
-            )
+            film = create_training_film(changes, run.model_kind, run.step, losses, request.settings)
         except InputError as error:
             self._cancel_with_error(error.sentence)
             return
