@@ -28,7 +28,16 @@ PARTS = (
         "reading",
         "exports",
     ),
-    *("worker", "training", "lab", "models", "model_memory", "model_typing", "long_texts"),
+    *(
+        "worker",
+        "training",
+        "recording",
+        "lab",
+        "models",
+        "model_memory",
+        "model_typing",
+        "long_texts",
+    ),
     "slow_line",
 )
 FEWEST = 15
