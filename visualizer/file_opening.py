@@ -19,6 +19,8 @@ from visualizer.documents.open_document import (
     switch_to_model,
 )
 from visualizer.errors import InputError
+from visualizer.language.recording import OpenedRecording, is_recording
+from visualizer.language.run_folder import RunFolder
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.models.model_folder import is_model_folder
 from visualizer.models.model_path import GGUF_ERROR
@@ -48,13 +50,15 @@ def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
     """Read any supported file, and return its document or a change to the given document.
 
     Model folders, including those of models trained in the language lab, are also supported; the
-    model is applied to the document's text.
+    model is applied to the document's text. Of a recorded run, the last snapshot is read.
 
     Raises
     ------
     InputError
         With field ``open`` if the file is invalid or unsupported.
     """
+    if is_recording(RunFolder(path)):
+        return _read_recording(path, document)
     if is_model_folder(path) or _is_lab_model(path):
         return _open_model(path, document)
     suffix = path.suffix.lower()
@@ -192,6 +196,24 @@ def _open_model(path: Path, document: Document) -> DocumentChange:
     except InputError as refused:
         raise InputError("open", refused.sentence) from refused
     return switch_to_model(document, opened)
+
+
+def _read_recording(path: Path, document: Document) -> DocumentChange:
+    """Read the last snapshot of the first text of a recorded run."""
+    from visualizer.attention.captured_attention import CapturedAttention
+
+    try:
+        opened = OpenedRecording(RunFolder(path))
+        steps, texts = opened.steps(), opened.metadata.texts
+        if not steps:
+            raise InputError("open", f"The recorded run in {path} has no snapshots yet.")
+        weights, tokens = opened.read_weights(steps[-1], 0), texts[0].tokens
+    except InputError as refused:
+        raise InputError("open", refused.sentence) from refused
+    name = f"{path.resolve().name}, step {steps[-1]:,}"
+    captured = CapturedAttention.from_array(name, weights, tokens, tokens)
+    notice = f"Step {steps[-1]:,} is shown. Open the run in the lab to see all steps and texts."
+    return DocumentChange(document.with_setting("captured", captured), notice)
 
 
 def _read_tensors(path: Path, document: Document) -> DocumentChange:

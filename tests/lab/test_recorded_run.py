@@ -11,8 +11,11 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QToolButton
 
 from tests.support.recordings import METADATA, TEXTS, a_recording, weights_at, write_step
+from visualizer.errors import InputError
+from visualizer.file_opening import open_as_document
 from visualizer.language.recording import RecordingWriter
 from visualizer.language.run_folder import RunFolder
+from visualizer.session.document import Document
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,6 +115,17 @@ def test_an_animation_of_a_recorded_run_is_written(user: LabUser, tmp_path: Path
     controller.create_film(tmp_path / "film.gif")
     user.until(lambda: not controller.is_working)
     assert (tmp_path / "film.gif").read_bytes().startswith(b"GIF89a")
+
+
+def test_the_last_snapshot_is_opened_as_a_document(tmp_path: Path) -> None:
+    folder = a_recording(tmp_path / "gpt", 0, 10).path
+    saved, notice = open_as_document(folder, Document())
+    assert saved.document.captured is not None
+    assert np.array_equal(saved.document.captured.to_array(), weights_at(10, 0))
+    assert saved.document.captured.query_tokens == TEXTS[0][1]
+    assert "Step 10" in notice
+    with pytest.raises(InputError, match="no snapshots"):
+        open_as_document(a_recording(tmp_path / "empty").path, Document())
 
 
 def test_the_settings_return_when_a_new_run_is_started(user: LabUser, tmp_path: Path) -> None:

@@ -255,7 +255,7 @@ OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
                 "file to open: a document; an exported image, web page, .npz or .json file "
                 "that contains a document; attention or weights in .npy, .npz, .safetensors or "
                 ".pt format; a .txt file; the folder of a training run, one layer of which is "
-                "opened; or the folder of a model"
+                "opened, or of a recorded run; or the folder of a model"
             ),
         },
         "--text": {

@@ -527,11 +527,14 @@ class DocumentController(QObject):
 
 def _may_be_model_folder(path: Path) -> bool:
     """Return whether a path may be a model folder; if it has a suffix, check for model files."""
+    from visualizer.language.recording import is_recording
+    from visualizer.language.run_folder import RunFolder
     from visualizer.models.lab_model_files import is_lab_model
     from visualizer.models.model_folder import is_model_folder
 
-    is_likely = not path.suffix or is_model_folder(path)
-    return path.is_dir() and (is_likely or is_lab_model(path))
+    if not path.is_dir() or is_recording(RunFolder(path)):
+        return False
+    return not path.suffix or is_model_folder(path) or is_lab_model(path)
 
 
 def _read_example(
