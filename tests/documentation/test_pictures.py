@@ -67,7 +67,10 @@ def test_capabilities_are_listed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert [command[0] for command in started] == names
     started.clear()
     pictures.main(["--out", out, "--model", out])
-    assert started[-1] == ["tests.pictures.model", out, out, "model.png"]
+    assert started[-2:] == [
+        ["tests.pictures.model", out, out, "model.png"],
+        ["tests.pictures.notebook", out, out, "notebook.png"],
+    ]
 
 
 @pytest.mark.slow

@@ -45,6 +45,7 @@ MODULES = (
     PictureModule("film", ("window.webp",), 1.0),
     PictureModule("lab", ("lab.png", "head-forming.webp"), 1.0),
     PictureModule("model", ("model.png",), 1.5, reads_model=True),
+    PictureModule("notebook", ("notebook.png",), 1.0, reads_model=True),
 )
 PICTURES = {picture: module for module in MODULES for picture in module.pictures}
 
@@ -66,7 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
         "--model",
         type=Path,
         metavar="FOLDER",
-        help="the folder of SmolLM2-135M-Instruct, which the project does not have, for model.png",
+        help="the folder of SmolLM2-135M-Instruct, which model.png and notebook.png show",
     )
     parser.add_argument(
         "--out",
@@ -94,7 +95,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(module: PictureModule, folder: Path, names: Sequence[str], model: Path | None) -> None:
-    given = [str(model.resolve())] if module.reads_model and model else []
+    given = [str(model.absolute())] if module.reads_model and model else []
     subprocess.run(
         [sys.executable, "-m", f"tests.pictures.{module.name}", str(folder), *given, *names],
         check=True,
