@@ -39,7 +39,9 @@ def build(options: argparse.Namespace) -> None:
     remove(out / "AttentionVisualizer.AppDir")
     with tempfile.TemporaryDirectory(dir=out, prefix="build-") as work:
         built = datetime.fromtimestamp(moment, UTC)
-        tree = build_tree(Path(work), options.interpreter, options.pip, built, report_progress)
+        tree = build_tree(
+            Path(work), options.interpreter, options.pip, built, options.pictures, report_progress
+        )
         packages = system_packages(tree)
         report_progress("Creating the AppDir…")
         app_dir = build_app_dir(tree, out)
@@ -113,6 +115,13 @@ def build_parser() -> argparse.ArgumentParser:
         metavar="FOLDER",
         help="folder of the interpreter to include, with bin/python3.X and lib/python3.X, such "
         "as one from python-build-standalone (default: download Debian 12's with apt-get)",
+    )
+    made.add_argument(
+        "--pictures",
+        default="",
+        metavar="URL",
+        help="address of the folder docs/pictures on the web, from which software centres load "
+        "screenshots (default: no screenshots)",
     )
     made.add_argument("pip", nargs="*", help="additional arguments of pip, after --")
     return made

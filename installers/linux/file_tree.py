@@ -42,6 +42,7 @@ def build_tree(
     interpreter_folder: Path | None,
     pip_arguments: Sequence[str],
     built: datetime,
+    pictures_url: str,
     report_progress: Callable[[str], None],
 ) -> Path:
     """Build the tree in an empty folder and return its path.
@@ -54,6 +55,8 @@ def build_tree(
         Additional arguments of pip, such as a package index.
     built : datetime
         The modification time of all files, and the date in the documents.
+    pictures_url : str
+        As in `metainfo`.
     """
     tree, unpacked = work / "tree", work / "unpacked"
     root = tree / "usr" / PROGRAM
@@ -76,7 +79,7 @@ def build_tree(
     report_progress("Writing the desktop files…")
     write_launcher(tree, program.name)
     share = tree / "usr" / "share"
-    write_desktop_files(share, built)
+    write_desktop_files(share, built, pictures_url)
     documents = share / "doc" / NAME
     write_licences(packages, unpacked / "usr" / "share" / "doc", documents)
     write_gzip(documents / "NEWS.gz", (ROOT / "CHANGELOG.md").read_bytes())

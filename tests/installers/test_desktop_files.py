@@ -16,7 +16,14 @@ import pytest
 from PySide6.QtGui import QGuiApplication, QImage
 
 from installers.linux.constants import APPSTREAM_ID, DOCUMENT_TYPE, NAME
-from installers.linux.desktop_files import FILES, ICON_SIZES, metainfo, write_desktop_files
+from installers.linux.desktop_files import (
+    FILES,
+    ICON_SIZES,
+    PICTURES,
+    SCREENSHOTS,
+    metainfo,
+    write_desktop_files,
+)
 from tests.architecture.project_graph import ROOT
 from visualizer.app import NAME as WINDOW_CLASS
 from visualizer.app import set_desktop_file_name
@@ -56,6 +63,19 @@ def test_the_description_is_valid(share: Path) -> None:
     file = share / f"metainfo/{APPSTREAM_ID}.metainfo.xml"
     said = checked_by("appstreamcli", "validate", "--no-net", file)
     assert "successful" in said
+    assert not re.search(r"^[EW]:", said, re.M), said
+
+
+def test_the_description_shows_pictures_of_the_documentation(tmp_path: Path) -> None:
+    address = "https://example.org/pictures/"
+    file = tmp_path / f"{APPSTREAM_ID}.metainfo.xml"
+    file.write_text(metainfo(BUILT, address), encoding="utf-8")
+    screenshots = ET.parse(file).getroot().findall("screenshots/screenshot")
+    assert [each.findtext("caption") for each in screenshots] == [*SCREENSHOTS.values()]
+    images = [each.findtext("image") or "" for each in screenshots]
+    assert images == [address + name for name in SCREENSHOTS]
+    assert all((PICTURES / name).is_file() for name in SCREENSHOTS)
+    said = checked_by("appstreamcli", "validate", "--no-net", file)
     assert not re.search(r"^[EW]:", said, re.M), said
 
 
