@@ -317,7 +317,7 @@ def test_the_lessons_are_those_of_the_program() -> None:
 def test_every_key_that_is_named_is_one_of_the_program() -> None:
     known = {keys for command in COMMANDS for keys in command.default_shortcuts}
     known |= {keys for command in LAB_COMMANDS for keys in command.default_shortcuts}
-    known |= {"Esc", "Enter", "Ctrl"}
+    known |= {"Esc", "Enter", "Ctrl", "Shift+F10"}
     known |= {"0", "1", "9", "Ctrl+C"}
     for key in ("Esc", "1 to 9, 0"):
         assert any(key in keys for _, keys in WIDGET_SHORTCUTS)

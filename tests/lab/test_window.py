@@ -20,6 +20,7 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QMessageBox, QWidget
 from shiboken6 import isValid
 
 from tests.support.command_calls import called
+from tests.support.context_menus import close_menu, entry_ids, open_context_menu
 from tests.support.lab_input import NONE, LabUser
 from tests.support.window_input import LEFT, link_in, name_file, words
 from visualizer.errors import InputError
@@ -1131,6 +1132,20 @@ def test_every_command_works_and_every_shortcut_is_listed(user: LabUser) -> None
             assert callable(called(command, controllers))
     listed = [row for group in list_shortcuts() for row in group.rows]
     assert {keys for _, said in listed for keys in said.split(", ")} >= {*keys}
+
+
+def test_runs_plots_and_heatmaps_have_context_menus(user: LabUser) -> None:
+    window = user.window
+    user.press(Qt.Key.Key_2)  # shows the list of runs
+    for widget, command in (
+        (window.runs_pane.list, "runs.rename"),
+        (window.plot_pane.view, "loss_plot.toggle_axis_scale losses"),
+        (window.attention.board, "layer.open"),
+    ):
+        menu = open_context_menu(widget)
+        assert command in entry_ids(menu)
+        close_menu(menu)
+        user.activate()
 
 
 def test_themes_are_selected_in_the_menu(user: LabUser) -> None:

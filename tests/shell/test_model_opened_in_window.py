@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 import visualizer
+from tests.support.context_menus import choose_in_context_menu
 from tests.support.tiny_models import POSITIONS, VOCABULARY, save_tiny_model
 from tests.support.window_fixtures import TEXT_OF_MODEL as TEXT
 from tests.support.window_input import PATIENCE_MS, link_in, words
@@ -309,8 +310,8 @@ def test_heads_are_switched_in_the_overview_and_stay_where_they_are(model_window
     hand.choose("head_order", "Sharpest first")
     hand.settle()
     places = hand.window.workspace.screen.panel(LAYERS_PANEL).places
-    first = grid.heatmap_rect(0).center()
-    QTest.mouseClick(grid.viewport(), Qt.MouseButton.RightButton, pos=first)
+    choose_in_context_menu(grid.viewport(), grid.heatmap_rect(0).center(), "toggle_ablation")
+    hand.activate()
     hand.settle()
     panel = hand.window.workspace.screen.panel(LAYERS_PANEL)
     assert panel.places == places

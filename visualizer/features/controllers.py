@@ -23,13 +23,16 @@ from visualizer.features.view_bar.view_controller import ViewController
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.heatmap.cell_lookup import cell_at
 from visualizer.heatmap.cell_selection_controller import CellSelectionController
+from visualizer.heatmap.head_menu_controller import HeadContextMenuController
 from visualizer.session.measurement_controller import HeadMeasurementController
 from visualizer.session.model_question_controller import ModelQuestionController
 from visualizer.widgets.commands import show_command_tooltip
+from visualizer.widgets.context_menu import add_context_menu, open_context_menu
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
+    from PySide6.QtCore import QPoint
     from PySide6.QtGui import QAction
     from PySide6.QtWidgets import QMainWindow, QMenu, QWidget
 
@@ -91,6 +94,12 @@ class FeatureControllers:
         self.model_generation_controller = ModelGenerationController(workspace, window)
         self.view_controller = ViewController(workspace, window)
         self.setup_controller = SetupController(workspace, window)
+        self.head_menu_controller = HeadContextMenuController(
+            workspace,
+            self.view_controller.show_head_flow_of_layer,
+            self.head_edit_controller.toggle_ablation,
+            window,
+        )
         self.lesson_controller = LessonController(workspace, lessons, lessons_menu, window)
 
     def connect_board(self) -> None:
@@ -133,6 +142,19 @@ class FeatureControllers:
         """Give each button (key) the tooltip of the equivalent command, whose id is the value."""
         for button, id_ in buttons.items():
             show_command_tooltip(button, self.actions[id_])
+
+    def add_command_menu(self, widget: QWidget, *groups: Sequence[str]) -> None:
+        """Give a widget a context menu with groups of commands, given by their ids."""
+        add_context_menu(widget, *self.find_actions(groups))
+
+    def open_command_menu(
+        self, widget: QWidget, groups: Sequence[Sequence[str]], at: QPoint
+    ) -> None:
+        """Open a context menu with groups of commands, given by their ids."""
+        open_context_menu(widget, self.find_actions(groups), at)
+
+    def find_actions(self, groups: Sequence[Sequence[str]]) -> list[list[QAction]]:
+        return [[self.actions[id_] for id_ in group] for group in groups]
 
     def connect_measurement(self, control: MeasurementControl) -> None:
         """Connect buttons that start and stop measuring the heads of a long text."""

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PySide6.QtCore import QRect, QRectF, QSize, Qt
-from PySide6.QtGui import QAccessible, QColor, QGuiApplication, QKeySequence, QPainter, QPen
+from PySide6.QtCore import QPointF, QRect, QRectF, QSize, Qt
+from PySide6.QtGui import (
+    QAccessible,
+    QColor,
+    QContextMenuEvent,
+    QGuiApplication,
+    QKeySequence,
+    QPainter,
+    QPen,
+)
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from visualizer.format import format_two_decimals
@@ -21,11 +30,11 @@ from visualizer.heatmap.colour_mapping import (
     dark_text_mask,
 )
 from visualizer.widgets.accessibility import set_accessible_value
+from visualizer.widgets.context_menu import MenuEntry, open_context_menu
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
-    from PySide6.QtCore import QPointF
     from PySide6.QtGui import QKeyEvent, QMouseEvent, QPaintEvent
 
     from visualizer.heatmap.coloured_table import ColouredTable, RowColumnIndex
@@ -282,12 +291,26 @@ class ColouredTableView(CellTable):
             self.viewport().update()
             self.chosen.emit(*place)
 
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        is_by_key = event.reason() is QContextMenuEvent.Reason.Keyboard
+        place = self._focused if is_by_key else self._cell_at(QPointF(event.pos()))
+        if self.cells is None or place is None:
+            return
+        at = self.rect_of(*place).center() if is_by_key else event.pos()
+        show = MenuEntry("show", "Show in the heatmaps", partial(self.chosen.emit, *place))
+        copy = MenuEntry("copy_table", "Copy table", self._copy_table)
+        open_context_menu(self, [[show], [copy]], self.viewport().mapToGlobal(at))
+
+    def _copy_table(self) -> None:
+        if self.cells:
+            QGuiApplication.clipboard().setText(self.cells.as_tsv())
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key, cells = Qt.Key(event.key()), self.cells
         if cells is None:
             super().keyPressEvent(event)
         elif event.matches(QKeySequence.StandardKey.Copy):
-            QGuiApplication.clipboard().setText(cells.as_tsv())
+            self._copy_table()
         elif key in ARROW_STEPS and not event.modifiers():
             row, column = (at + by for at, by in zip(self._focused, ARROW_STEPS[key], strict=True))
             if 0 <= row < len(cells.rows) and 0 <= column < len(cells.columns):

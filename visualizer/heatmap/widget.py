@@ -735,13 +735,12 @@ class BoardView(BoardCanvas):
         if event.reason() is QContextMenuEvent.Reason.Keyboard:
             cell = self.cell_cursor.pinned or self.cell_cursor.hovered
             area = self.area_of_cell(cell) if cell else None
-            place, at = ContextMenuTarget(cell), area.center() if area else QPoint()
-            is_found = area is not None
+            place = ContextMenuTarget(cell if area else None)
+            at = (area or self.viewport().rect()).center()
         else:
-            found, at = self.context_menu_target_at(QPointF(event.pos())), event.pos()
-            place, is_found = found or ContextMenuTarget(), found is not None
-        if is_found:
-            self.menuRequested.emit(place, self.viewport().mapToGlobal(at))
+            place = self.context_menu_target_at(QPointF(event.pos())) or ContextMenuTarget()
+            at = event.pos()
+        self.menuRequested.emit(place, self.viewport().mapToGlobal(at))
 
     def context_menu_target_at(self, point: QPointF) -> ContextMenuTarget | None:
         """Return the place, under a point of the viewport, that a context menu refers to."""

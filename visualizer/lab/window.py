@@ -38,6 +38,7 @@ from visualizer.lab.training_views_controller import TrainingViewsController, Tr
 from visualizer.language.run_folder import RunFolder
 from visualizer.widgets import accessibility, app_settings, dialogs
 from visualizer.widgets.commands import CommandMenus
+from visualizer.widgets.context_menu import add_context_menu
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import is_escape
@@ -98,6 +99,8 @@ class LabWindow(QMainWindow):
         self.settings_pane = settings_pane or SettingsPane()
         self.runs_pane = RunsPane(self._actions_by_name(RUN_COMMANDS))
         self.menus.enable_shortcuts(self.runs_pane.list)
+        run_actions = self._actions_by_name(RUN_COMMANDS).values()
+        add_context_menu(self.runs_pane.list, [*run_actions])
         self.run_controller = RunController(self.lab, self.runs_pane, self)
         self.run_export_controller = RunExportController(self.lab, self)
         self.training_bar, self.notices = (
@@ -116,6 +119,7 @@ class LabWindow(QMainWindow):
         self.loss_plot_controller = LossPlotController(
             self.lab, self.run_controller, self.plot_pane
         )
+        self._add_context_menus()
         self.left_tabs = QTabWidget()
         self.setCentralWidget(self._build_central_widget())
         self.training_views_controller = TrainingViewsController(
@@ -150,6 +154,14 @@ class LabWindow(QMainWindow):
             self.left_tabs.setCurrentWidget(self.runs_pane)
         self.text_preview_controller.refresh_sample()
         self.training_bar.buttons["toggle"].setFocus()
+
+    def _add_context_menus(self) -> None:
+        by_id = self.menus.by_id
+        smoothing = (by_id[f"loss_plot.change_smoothing {way}"] for way in (1, -1))
+        axes = self._actions_by_name(AXIS_COMMANDS).values()
+        add_context_menu(self.plot_pane.view, [*axes], [*smoothing])
+        ids = ("layer.open", "heatmaps.toggle_row_limits")
+        add_context_menu(self.attention.board, [by_id[id_] for id_ in ids])
 
     def _actions_by_name(self, names: dict[str, str]) -> dict[str, QAction]:
         return {name: self.menus.by_id[id_] for name, id_ in names.items()}

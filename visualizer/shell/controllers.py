@@ -34,6 +34,13 @@ if TYPE_CHECKING:
     from visualizer.shell.injected_services import WindowServices
     from visualizer.shell.pane_docks import PaneDocks, PaneFocusCycle
 
+BOARD_COMMANDS = (
+    ("view.show_flow", "view.show_all_panels", "view.show_one_stage"),
+    ("view.zoom_in", "view.zoom_out", "view.reset_zoom"),
+    ("module.toggle_causal_mask", "export.copy_picture", "export.open"),
+)
+"""Commands in the context menu of the board as a whole, in groups."""
+
 
 class WindowControllers(FeatureControllers):
     """The controllers that the commands and signals of a main window call."""
@@ -113,6 +120,7 @@ class WindowControllers(FeatureControllers):
             view.show_one_stage,
             self.head_edit_controller.toggle_ablation,
             self.token_selection_controller.select_token,
+            self.find_actions(BOARD_COMMANDS),
         )
 
     def _show_layer_weights(self, layer: str) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from PySide6.QtCore import QEvent, QObject, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QDropEvent, QKeySequence
-from PySide6.QtWidgets import QApplication, QMainWindow, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QApplication, QMainWindow, QMenu, QVBoxLayout, QWidget
 
 from visualizer.features.comparison_bar.widget import ComparisonBar
 from visualizer.features.explain.presenter import CELL_PANEL
@@ -35,7 +35,7 @@ from visualizer.shell.pane_docks import DefaultPaneWidths, PaneDocks, PaneFocusC
 from visualizer.shell.pane_table import PANES
 from visualizer.shell.screen_presenter import STATUS_PANEL
 from visualizer.widgets import app_settings, dialogs
-from visualizer.widgets.commands import CommandMenus
+from visualizer.widgets.commands import CommandMenus, add_separator
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.fonts import apply_interface_font, text_scale
 from visualizer.widgets.icons import icon
@@ -448,6 +448,14 @@ class MainWindow(QMainWindow):
         apply_interface_font(app_settings.load_text_size())
         self.reapply_scheme()
         self.docks.update_default_widths(before)
+
+    def createPopupMenu(self) -> QMenu:
+        """Return the context menu of the panes' titles and of the toolbars."""
+        menu = QMenu(self)
+        menu.addActions([*self.docks.actions.values()])
+        add_separator(menu)
+        menu.addAction(self.actions_.by_id["layout.reset"])
+        return menu
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)

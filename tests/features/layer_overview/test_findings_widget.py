@@ -41,17 +41,16 @@ def right_click(row: FindingsRow, card: int) -> None:
     QApplication.sendEvent(row.cards[card], event)
 
 
-def test_a_right_click_ablates_the_head_of_a_card(row: FindingsRow, qtbot: QtBot) -> None:
-    with qtbot.waitSignal(row.ablationToggled) as toggled:
+def test_a_right_click_requests_the_menu_of_the_head_of_a_card(
+    row: FindingsRow, qtbot: QtBot
+) -> None:
+    with qtbot.waitSignal(row.headMenuRequested) as requested:
         right_click(row, 0)
-    assert toggled.args == [7, 2]  # the layer’s number in the model
-    row.show_panel(replace(PANEL, is_switchable=False), LIGHT)
-    with qtbot.assertNotEmitted(row.ablationToggled):
-        right_click(row, 0)
+    assert tuple(requested.args[:2]) == FOUND[0].place
 
 
 def test_a_card_without_a_finding_keeps_none(row: FindingsRow, qtbot: QtBot) -> None:
     row.show_panel(replace(PANEL, findings=FOUND[1:]), LIGHT)
     assert [card.finding for card in row.cards] == [FOUND[1], None]
-    with qtbot.assertNotEmitted(row.ablationToggled):
+    with qtbot.assertNotEmitted(row.headMenuRequested):
         right_click(row, 1)

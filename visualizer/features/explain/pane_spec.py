@@ -17,6 +17,8 @@ def connect(pane: ExplainPane, to: FeatureControllers) -> None:
     pane.linkFollowed.connect(to.cell_selection_controller.follow_link)
     pane.add_history_buttons(to.actions["cell.go -1"], to.actions["cell.go 1"])
     pane.add_unpin_button(to.actions["cell.unpin"])
+    of_cell = ("cell.copy", "cell.unpin", "cell.go -1", "cell.go 1")
+    to.add_command_menu(pane, of_cell, ("export.copy_script",))
     code = pane.code_section
     code.dialectChosen.connect(to.view_controller.set_code_dialect)
     code.scriptRequested.connect(to.copy_script)

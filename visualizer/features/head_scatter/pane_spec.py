@@ -16,6 +16,7 @@ def connect(pane: HeadScatterPane, to: FeatureControllers) -> None:
     """Connect the choice of the measures and of a head."""
     pane.measuresChosen.connect(to.view_controller.set_scatter_axes)
     pane.headChosen.connect(to.view_controller.show_head_of_layer)
+    pane.plot.headMenuRequested.connect(to.head_menu_controller.open_menu)
     to.connect_measurement(pane.measuring)
 
 

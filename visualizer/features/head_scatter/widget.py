@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PySide6.QtCore import QPointF, QRectF, Qt, Signal
-from PySide6.QtGui import QAccessible, QColor, QGuiApplication, QKeySequence, QPainter, QPen
+from PySide6.QtCore import QPoint, QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import (
+    QAccessible,
+    QColor,
+    QContextMenuEvent,
+    QGuiApplication,
+    QKeySequence,
+    QPainter,
+    QPen,
+)
 from PySide6.QtWidgets import QComboBox, QWidget
 
 from visualizer.features.head_scatter.presenter import SCATTER_PANEL, HeadScatterContents
@@ -105,6 +113,8 @@ class HeadScatterPlot(QWidget):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Chart
     chosen = Signal(int, int)
+    headMenuRequested = Signal(int, int, QPoint)
+    """Emitted with a layer index in the run, a head and a position on the screen."""
     pointed = Signal(str)
 
     def __init__(self) -> None:
@@ -267,6 +277,13 @@ class HeadScatterPlot(QWidget):
         if event.button() is Qt.MouseButton.LeftButton and place is not None:
             self._current = place
             self.chosen.emit(*place)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        is_by_key = event.reason() is QContextMenuEvent.Reason.Keyboard
+        place = self._current if is_by_key else self._head_at(QPointF(event.pos()))
+        if place is not None:
+            at = self.head_position(place).toPoint() if is_by_key else event.pos()
+            self.headMenuRequested.emit(*place, self.mapToGlobal(at))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         step = {Qt.Key.Key_Left: -1, Qt.Key.Key_Right: 1}.get(Qt.Key(event.key()))

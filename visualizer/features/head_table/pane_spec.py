@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 def connect(pane: HeadTablePane, to: FeatureControllers) -> None:
     """Connect the choice of a head, and the measurement of the heads of a long text."""
     pane.headChosen.connect(to.view_controller.solo_head_of_layer)
+    pane.view.headMenuRequested.connect(to.head_menu_controller.open_menu)
     to.connect_measurement(pane.measuring)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from PySide6.QtCore import QAbstractTableModel, QModelIndex, QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QAbstractTableModel, QModelIndex, QPoint, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
     QAccessible,
     QColor,
+    QContextMenuEvent,
     QGuiApplication,
     QKeyEvent,
     QKeySequence,
@@ -309,6 +310,7 @@ class HeadTableView(QTableView):
     """Table view in which a click on a title or Space sorts by a column, and Enter opens a head."""
 
     headActivated = Signal(object, int)
+    headMenuRequested = Signal(object, int, QPoint)
 
     def __init__(self) -> None:
         super().__init__()
@@ -373,6 +375,14 @@ class HeadTableView(QTableView):
             self._sort_by_current_column()
         else:
             super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        is_by_key = event.reason() is QContextMenuEvent.Reason.Keyboard
+        index = self.currentIndex() if is_by_key else self.indexAt(event.pos())
+        row = head_row_at(index) if index.isValid() else None
+        if row and row.head is not None:
+            at = self.visualRect(index).center() if is_by_key else event.pos()
+            self.headMenuRequested.emit(row.layer, row.head, self.viewport().mapToGlobal(at))
 
     def _open_head(self, index: QModelIndex) -> None:
         row = head_row_at(index) if index.isValid() else None

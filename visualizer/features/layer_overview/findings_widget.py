@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QPoint, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QFont, QPainter, QPen
 from PySide6.QtWidgets import QAbstractButton, QSizePolicy, QWidget
 
@@ -39,8 +39,8 @@ class FindingsRow(QWidget):
 
     ACCESSIBLE_ROLE = QAccessible.Role.Grouping
     chosen = Signal(int, int)
-    ablationToggled = Signal(int, int)
-    """Emitted with a layer number in the model and a head."""
+    headMenuRequested = Signal(int, int, QPoint)
+    """Emitted with a layer index in the run, a head and a position on the screen."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class FindingsRow(QWidget):
             card = FindingCard()
             card.clicked.connect(self._choose_head)
             card.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-            card.customContextMenuRequested.connect(self._toggle_ablation)
+            card.customContextMenuRequested.connect(self._request_head_menu)
             self.cards.append(card)
             self._row.insertWidget(len(self.cards) - 1, card, 100)
         for card, finding in zip(self.cards, found, strict=False):
@@ -130,11 +130,10 @@ class FindingsRow(QWidget):
         if isinstance(card, FindingCard) and card.finding:
             self.chosen.emit(*card.finding.place)
 
-    def _toggle_ablation(self) -> None:
+    def _request_head_menu(self, at: QPoint) -> None:
         card = self.sender()
-        if isinstance(card, FindingCard) and card.finding and self._panel.is_switchable:
-            layer, head = card.finding.place
-            self.ablationToggled.emit(self._panel.layers[layer], head)
+        if isinstance(card, FindingCard) and card.finding:
+            self.headMenuRequested.emit(*card.finding.place, card.mapToGlobal(at))
 
 
 def card_frame_height() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QPoint, QPointF, QRect, QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QColor, QPainter, QPen
+from PySide6.QtGui import QColor, QContextMenuEvent, QPainter, QPen
 
 from visualizer.features.layer_overview.paint import GAP_SHARE, heatmap_side, paint_overview_grid
 from visualizer.features.layer_overview.presenter import LayerOverviewPanel, short_head_name
@@ -41,6 +41,8 @@ class HeadHeatmapGrid(CellTable):
     """Grid of small heatmaps, with layer and head numbers if the heads are arranged by layer."""
 
     ablationToggled = Signal(int, int)
+    headMenuRequested = Signal(int, int, QPoint)
+    """Emitted with a layer index in the run, a head and a position on the screen."""
 
     def __init__(self) -> None:
         super().__init__("Heads of all layers", KEYBOARD_HELP)
@@ -288,8 +290,14 @@ class HeadHeatmapGrid(CellTable):
         if event.button() is Qt.MouseButton.LeftButton and index is not None:
             self._focused = index
             self.chosen.emit(*self.panel.places[index])
-        elif event.button() is Qt.MouseButton.RightButton and index is not None:
-            self._toggle_ablation(index)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        is_by_key = event.reason() is QContextMenuEvent.Reason.Keyboard
+        at = self.heatmap_rect(self._focused).center() if is_by_key else event.pos()
+        index = self._focused if is_by_key else self._cell_at(QPointF(event.pos()))
+        if index is not None and self.panel.places:
+            place = self._place_at_index(index)
+            self.headMenuRequested.emit(*place, self.viewport().mapToGlobal(at))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         key = Qt.Key(event.key())

@@ -18,6 +18,7 @@ def connect(pane: LayerOverviewPane, to: FeatureControllers) -> None:
     pane.orderChosen.connect(to.view_controller.set_head_order)
     pane.headChosen.connect(to.view_controller.show_head_flow_of_layer)
     pane.headAblationToggled.connect(to.head_edit_controller.toggle_ablation)
+    pane.headMenuRequested.connect(to.head_menu_controller.open_menu)
     pane.firstHeadsAblated.connect(to.head_edit_controller.ablate_heads)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QPoint, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QPainter
 from PySide6.QtWidgets import QComboBox, QHBoxLayout, QPushButton, QSpinBox, QWidget
 
@@ -58,6 +58,8 @@ class LayerOverviewPane(QWidget):
     """Emitted after `headChosen`."""
     headAblationToggled = Signal(int, int)
     """Emitted with a layer number in the model and a head to ablate or restore."""
+    headMenuRequested = Signal(int, int, QPoint)
+    """Emitted with a layer index in the run, a head and a position on the screen."""
     firstHeadsAblated = Signal(object)
     """Emitted with pairs of a layer number in the model and a head to ablate."""
 
@@ -77,7 +79,8 @@ class LayerOverviewPane(QWidget):
         for part in (self.grid, self.findings):
             part.chosen.connect(self.headChosen)
             part.chosen.connect(self.heatmapsRequested)
-            part.ablationToggled.connect(self.headAblationToggled)
+            part.headMenuRequested.connect(self.headMenuRequested)
+        self.grid.ablationToggled.connect(self.headAblationToggled)
         self.grid.pointed.connect(self._show_description)
         self.description.setWordWrap(True)
         self.description.setProperty("role", "quiet")

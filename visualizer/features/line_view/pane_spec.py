@@ -24,6 +24,8 @@ def connect(pane: LinePane, to: FeatureControllers) -> None:
     pane.view.tokenClicked.connect(controller.pin_token)
     pane.view.moved.connect(to.move_cell_or_step)
     to.enable_heatmap_shortcuts(pane.view)
+    heads = ("view.step_head 1", "view.step_head -1")
+    to.add_command_menu(pane.view, heads, ("cell.unpin", "export.open"))
 
 
 PANE = PaneSpec(

@@ -31,6 +31,7 @@ from PySide6.QtWidgets import (
 from visualizer.features.tensor_editor.presenter import NUMBER_TABLE_PANEL
 from visualizer.format import format_count, format_number
 from visualizer.session.cell_address import Cell
+from visualizer.widgets.context_menu import MenuEntry, open_context_menu
 from visualizer.widgets.fonts import font_metrics, scaled_font, text_scale
 from visualizer.widgets.input_filters import install_input_filters
 from visualizer.widgets.labels import PlainTextLabel, plain_tooltip
@@ -39,6 +40,8 @@ from visualizer.widgets.theme import LIGHT, Theme
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from PySide6.QtGui import QContextMenuEvent
 
     from visualizer.features.tensor_editor.presenter import NumberBlock, NumberTablePanel
     from visualizer.heatmap.board import HeatmapAxis
@@ -397,6 +400,14 @@ class NumberTableView(QTableView):
             self._start_editing()
         else:
             super().keyPressEvent(event)
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        copy = MenuEntry("copy", "Copy", self._request_copy)
+        paste = MenuEntry("paste", "Paste", self._emit_pasted)
+        is_editable = bool(self.currentIndex().flags() & Qt.ItemFlag.ItemIsEditable)
+        if self.currentIndex().isValid():
+            entries = [copy, *([paste] if is_editable else [])]
+            open_context_menu(self, [entries], event.globalPos())
 
     @property
     def _is_typing(self) -> bool:

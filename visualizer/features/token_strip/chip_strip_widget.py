@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
-from PySide6.QtGui import QAccessible, QColor, QImage, QKeySequence, QPainter, QPen
+from PySide6.QtCore import QPoint, QPointF, QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QAccessible,
+    QColor,
+    QContextMenuEvent,
+    QImage,
+    QKeySequence,
+    QPainter,
+    QPen,
+)
 from PySide6.QtWidgets import QSizePolicy
 
 from visualizer.features.token_strip.chip_paint import (
@@ -152,6 +160,8 @@ class TokenStrip(ChipScrollArea):
 
     ACCESSIBLE_ROLE = QAccessible.Role.List
     tokensChosen = Signal(object)
+    menuRequested = Signal(QPoint)
+    """Emitted with a position on the screen at which to open the menu of the selected tokens."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -437,6 +447,17 @@ class TokenStrip(ChipScrollArea):
             super().wheelEvent(event)
         else:  # without focus, the wheel scrolls the page
             event.ignore()
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Select the token, unless it is selected, because the commands act on the selection."""
+        is_by_key = event.reason() is QContextMenuEvent.Reason.Keyboard
+        token = self._at if is_by_key else self._chip_at(QPointF(event.pos()))
+        if token is None or token >= len(self.tokens.labels):
+            return
+        self._at, self.anchor = token, token
+        if token not in self.tokens.chosen:
+            self.tokensChosen.emit(frozenset({token}))
+        self.menuRequested.emit(event.globalPos())
 
     # ------------------------------------------------------------------ keys
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtCore import QPoint, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QAccessible, QColor, QPainter
 from PySide6.QtWidgets import (
     QButtonGroup,
@@ -109,6 +109,7 @@ class TokenPane(QScrollArea):
     roleChosen = Signal(object)
     searchTyped = Signal(str)
     stepped = Signal(int)
+    menuRequested = Signal(QPoint)
 
     def __init__(self) -> None:
         super().__init__()
@@ -119,6 +120,7 @@ class TokenPane(QScrollArea):
         self.patches: PatchStrip | None = None
         """The strip of image patches, created when the first image is shown."""
         self.strip.tokensChosen.connect(self.tokensChosen)
+        self.strip.menuRequested.connect(self.menuRequested)
         self.says = HtmlLabel()
         self.says.setWordWrap(True)
         self.says.setAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignTop)
@@ -178,6 +180,7 @@ class TokenPane(QScrollArea):
         self.patches = PatchStrip()
         self._strips.addWidget(self.patches)
         self.patches.tokensChosen.connect(self.tokensChosen)
+        self.patches.menuRequested.connect(self.menuRequested)
         self.patches.hovered.connect(self.hovered)
         self.setTabOrder(self.strip, self.patches)
 
