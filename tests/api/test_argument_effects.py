@@ -350,7 +350,7 @@ def test_none_is_the_default() -> None:
     first, second = attend(TEXT, **nothing), attend(TEXT)
     assert first.document == second.document
     assert second.spec.mask is MaskKind.CAUSAL
-    look: dict[str, Any] = {"layout": None, "theme": None, "width": None, "title": None}
+    look: dict[str, Any] = {"layout": None, "theme": None, "size": None, "title": None}
     assert second.figure(**look).look == second.figure().look
 
 

@@ -380,9 +380,9 @@ REFUSED: list[tuple[Any, str]] = [
         lambda: attend("a", heads=1).figure(heads=[-1]),
         "Head -1 does not exist. Valid indices are 0 to 0.",
     ),
-    (lambda: attend("a").figure(width="85"), "width must be a size such as 180mm"),
+    (lambda: attend("a").figure(size="85"), "size must be a size such as 180mm"),
     (
-        lambda: attend("a").figure(width="1mm"),
+        lambda: attend("a").figure(size="1mm"),
         "The width and height of a figure must be 10 mm to 5 m.",
     ),
     (
@@ -412,7 +412,7 @@ def test_impossible_settings_are_rejected_with_a_sentence(ask: Any, said: str) -
 
 
 def test_a_figure_is_the_same_as_pixels_as_a_file_and_in_a_notebook(tmp_path: Path) -> None:
-    figure = attend(SENTENCE).figure(["weights"], [1], width="85mm", dpi=300, title="Head 2")
+    figure = attend(SENTENCE).figure(["weights"], [1], size="85mm", dpi=300, title="Head 2")
     pixels = figure.array()
     assert pixels.dtype == np.uint8
     assert (pixels.ndim, pixels.shape[2]) == (3, 4)
@@ -431,7 +431,7 @@ def test_a_figure_looks_as_it_is_asked_to() -> None:
     attention = attend(SENTENCE)
     assert attention.figure().look == FigureSettings()
     slide = replace(FIGURE_PRESETS["Slide"], film=AnimationSettings(width=1920))
-    assert attention.figure(width="slide").look == slide
+    assert attention.figure(size="slide").look == slide
     assert attention.figure(theme="dark", caption=False).look == FigureSettings(
         paper=FigureTheme.DARK, has_caption=False
     )
@@ -464,7 +464,7 @@ def test_a_notebook_gets_an_svg_that_is_not_too_large(monkeypatch: pytest.Monkey
 
 def test_a_notebook_shows_figures_that_fit_in_a_cell() -> None:
     small, large = (
-        attend(SENTENCE, heads=2, output_size=4).figure("weights", width=width)
+        attend(SENTENCE, heads=2, output_size=4).figure("weights", size=width)
         for width in ("320px", "1900px")
     )
     for figure, most in ((small, 320), (large, notebook_display.MAX_DISPLAYED_WIDTH_PX)):
@@ -524,7 +524,7 @@ figure = visualizer.attend("a b c").figure()
 first = figure.array()
 for _ in range(5):
     assert (figure.array() == first).all()
-short = visualizer.attend("a").figure("weights", width="320px")
+short = visualizer.attend("a").figure("weights", size="320px")
 for suffix in (".gif", ".svg", ".html"):
     paths = [os.path.join(os.environ["FOLDER"], str(each) + suffix) for each in range(2)]
     for path in paths:
@@ -573,7 +573,7 @@ def in_fresh_interpreter(script: str, folder: Path) -> list[str]:
 IN_THREADS = """
 import threading
 import visualizer
-figure = visualizer.attend("a b c").figure(width="320px")
+figure = visualizer.attend("a b c").figure(size="320px")
 drawn = []
 for _ in range(3):
     threads = [threading.Thread(target=lambda: drawn.append(figure.array())) for _ in range(2)]
@@ -618,7 +618,7 @@ def test_every_setting_that_is_listed_is_a_documents() -> None:
     names = {"embedding_size": "d_in", "output_size": "d_out", "feed_forward_size": "d_ff"}
     for name in AttendArguments.__annotations__:
         assert Document().get_setting(names.get(name, name)) is not None or name.startswith("own_")
-    assert {"theme", "width"} < FigureArguments.__annotations__.keys()
+    assert {"theme", "size"} < FigureArguments.__annotations__.keys()
 
 
 def test_types_are_shipped() -> None:

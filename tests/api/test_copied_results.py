@@ -93,7 +93,7 @@ def test_copies_do_not_share_data(attention: Attention, way: Callable[[Any], Any
 @pytest.mark.parametrize("way", WAYS)
 def test_figures_and_explanations_are_copied(way: Callable[[Any], Any]) -> None:
     attention = attend("a b c")
-    figure = attention.figure("weights", width="85mm", title="Two heads")
+    figure = attention.figure("weights", size="85mm", title="Two heads")
     np.testing.assert_array_equal(way(figure).array(), figure.array())
     explained = attention.explain("weights", head=0, query=1, key=0)
     again = way(explained)

@@ -83,8 +83,8 @@ def test_every_colour_map_is_listed() -> None:
     assert quoted(said(FigureArguments)["colour_map"]) == {each.id for each in COLOUR_MAPS}
 
 
-def test_every_preset_of_the_width_is_listed() -> None:
-    listed = quoted(said(FigureArguments)["width"])
+def test_every_preset_of_the_size_is_listed() -> None:
+    listed = quoted(said(FigureArguments)["size"])
     assert set(SIZE_PRESETS) <= listed
     for size in listed - set(SIZE_PRESETS):
         assert parse_figure_size(size).width > 0

@@ -227,10 +227,10 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (lambda: attend("a").figure(heads=[-1]), "Head -1 does not exist. Valid indices are 0 to 1."),
     (lambda: attend("a").figure(text=True), "text must be a whole number. It is True."),
-    (lambda: attend("a").figure(width=85), "width must be a text. It is 85."),
+    (lambda: attend("a").figure(size=85), "size must be a text. It is 85."),
     (
-        lambda: attend("a").figure(width="85"),
-        "width must be a size such as 180mm, 180x120mm, 1920x1080px or 7in, or one of "
+        lambda: attend("a").figure(size="85"),
+        "size must be a size such as 180mm, 180x120mm, 1920x1080px or 7in, or one of "
         "as-in-the-window, paper-column, paper-page, slide, poster. It is '85'.",
     ),
     (

@@ -152,6 +152,6 @@ def test_an_own_mask_is_that_of_a_file(name: str, tmp_path: Path) -> None:
         np.save(tmp_path / name, cells)
     else:
         np.savetxt(tmp_path / name, cells, fmt="%d")
-    made = opened("--own-mask", str(tmp_path / name), "--kept", str(tmp_path / name))
+    made = opened("--own-mask", str(tmp_path / name), "--own-kept", str(tmp_path / name))
     assert (made.spec.mask, made.spec.own_mask) == (MaskKind.OWN, BooleanMatrix.from_array(cells))
     assert made.spec.own_kept == BooleanMatrix.from_array(cells)

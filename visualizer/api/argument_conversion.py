@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 MAX_TEXT_CHARACTERS = 2**22
 """Maximum number of characters in a text; the maximum number of tokens is far smaller."""
 _FIELDS = {argument: field for field, argument in ARGUMENT_NAMES.items()}
-_FIELD_ARGUMENTS = ARGUMENT_NAMES | {"painted": "own_mask", "size": "width"}
+_FIELD_ARGUMENTS = ARGUMENT_NAMES | {"painted": "own_mask"}
 """Names of the arguments that differ from their fields in documents or figure settings."""
 MAX_TITLE_LENGTH = 1_000
 
@@ -201,7 +201,7 @@ class FigureArguments(TypedDict, total=False):
         A colour map for weights, ``"plum"`` (the default), ``"viridis"``, ``"cividis"``,
         ``"magma"``, ``"CET-CBL1"`` or ``"CET-L1"``; or for all other numbers, ``"automatic"`` (the
         default), ``"CET-CBD1"``, ``"blue-gold-dark"`` or ``"CET-D6"``.
-    width : str
+    size : str
         A width such as ``"85mm"``, ``"7in"``, ``"8.5cm"`` or ``"1000px"``; a width and height, such
         as ``"1920x1080px"``; or a preset: ``"as-in-the-window"``, ``"paper-column"``,
         ``"paper-page"``, ``"slide"`` or ``"poster"``. The default is the width of the panels.
@@ -220,13 +220,13 @@ class FigureArguments(TypedDict, total=False):
 
     Examples
     --------
-    >>> attention.figure("weights", width="paper-column", colour_map="viridis", caption=False)
+    >>> attention.figure("weights", size="paper-column", colour_map="viridis", caption=False)
     """
 
     layout: str
     theme: str
     colour_map: str
-    width: str
+    size: str
     dpi: int
     title: str
     caption: bool
@@ -275,7 +275,7 @@ def figure_settings_from_arguments(look: FigureArguments) -> FigureSettings:
         raise InputError("title", sentence)
     with rename_error_fields():
         return create_figure_settings(
-            _check_width(given["width"]) if "width" in given else None,
+            _check_size(given["size"]) if "size" in given else None,
             layout=validate_choice("layout", FigureExtent, given.get("layout", FigureExtent.SHOWN)),
             theme=validate_choice("theme", FigureTheme, given["theme"])
             if "theme" in given
@@ -288,18 +288,18 @@ def figure_settings_from_arguments(look: FigureArguments) -> FigureSettings:
         )
 
 
-def _check_width(value: object) -> str:
-    width = validate_string("width", value)
+def _check_size(value: object) -> str:
+    size = validate_string("size", value)
     try:
-        if width not in SIZE_PRESETS:
-            parse_figure_size(width)
+        if size not in SIZE_PRESETS:
+            parse_figure_size(size)
     except InputError:
         requirement = (
             "a size such as 180mm, 180x120mm, 1920x1080px or 7in, or one of "
             f"{', '.join(SIZE_PRESETS)}"
         )
-        raise invalid_argument_error("width", requirement, width) from None
-    return width
+        raise invalid_argument_error("size", requirement, size) from None
+    return size
 
 
 def document_from_arguments(

@@ -407,7 +407,7 @@ class Attention(HeadViews):
 
         Examples
         --------
-        >>> figure = attention.figure(["scores", "weights"], heads=[1], width="85mm")
+        >>> figure = attention.figure(["scores", "weights"], heads=[1], size="85mm")
         >>> figure.save("figure.pdf")
         """
         settings = figure_settings_from_arguments(look)

@@ -315,7 +315,7 @@ class ModelAttention(HeadViews):
 
         Examples
         --------
-        >>> seen.figure("weights", heads=[0, 1], layer=1, width="85mm").save("layer.pdf")
+        >>> seen.figure("weights", heads=[0, 1], layer=1, size="85mm").save("layer.pdf")
         """
         shown = self._first_layer if layer is None else layer
         found, at = self._find_run_of_layer(shown)

@@ -39,7 +39,6 @@ OPTION_NAMES = {
     "d_ff": "--feed-forward-size",
     "own_input": "--vectors",
     "own_weights": "--weights",
-    "own_kept": "--kept",
 }
 """Options whose names differ from those of their fields, keyed by field."""
 

@@ -139,11 +139,11 @@ def test_the_command_line_says_it(
 
 
 def test_a_notebook_warns_and_still_shows_the_figure(tmp_path: Path) -> None:
-    figure = attend(BOOK_SENTENCE).figure(STAGES, width="25mm")
+    figure = attend(BOOK_SENTENCE).figure(STAGES, size="25mm")
     with pytest.warns(UserWarning, match="The smallest text would be ") as caught:
         figure.save(tmp_path / "a.png")
     assert caught[0].filename == __file__
-    smaller = attend(BOOK_SENTENCE).figure(STAGES, width="12mm")
+    smaller = attend(BOOK_SENTENCE).figure(STAGES, size="12mm")
     with pytest.raises(InputError, match="Use a width of "):
         smaller.save(tmp_path / "b.png")
     with warnings.catch_warnings():
