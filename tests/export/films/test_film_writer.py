@@ -461,7 +461,7 @@ def test_a_longer_animation_needs_no_more_memory(suffix: str, tmp_path: Path) ->
     short = AnimationSettings(
         (PlaybackPosition("weights", 5), "weights"), StepSize.ROW, speed=2, width=320
     )
-    whole = replace(short, span=(PlaybackPosition("masked"), "weights"))
+    whole = replace(short, span=(PlaybackPosition("weights", 2), "weights"))
     frame = lay_out_animation(made, FigureSettings(film=short)).frame_pixels(0).nbytes
     # Objects that are loaded only once do not count.
     export_file(tmp_path / f"a{suffix}", made, FigureSettings(film=short))
@@ -479,7 +479,7 @@ def test_a_longer_animation_needs_no_more_memory(suffix: str, tmp_path: Path) ->
 def test_the_size_is_reported_beforehand(suffix: str, tmp_path: Path) -> None:
     needs(suffix)
     film = AnimationSettings(
-        (PlaybackPosition("keys", 3), "scores"), StepSize.ROW, speed=4, width=320
+        (PlaybackPosition("scores", 2), "scores"), StepSize.ROW, speed=4, width=320
     )
     made, figure_settings = shot(), FigureSettings(film=film)
     size = export_file(tmp_path / f"a{suffix}", made, figure_settings).stat().st_size

@@ -55,7 +55,7 @@ SPREAD = (
     "--pipeline-parallel 4",
 )  # fmt: skip
 QUICK = {
-    "llama": (ALONE, "--tensor-parallel 2"),
+    "llama": (ALONE,),
     "qwen3": ("--pipeline-parallel 2",),
     "gemma3_text": ("--tensor-parallel 2",),
     "gpt_oss": (),
