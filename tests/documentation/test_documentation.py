@@ -45,6 +45,7 @@ from visualizer.shell.pane_table import PANES
 from visualizer.widgets.documentation_pages import (
     INDEX_PAGE,
     find_links,
+    find_sections,
     heading_anchor,
     read_documentation_pages,
 )
@@ -184,6 +185,31 @@ def test_the_animation_is_small_and_moves() -> None:
     assert (ROOT / name).stat().st_size < MAX_ANIMATION_BYTES
     with Image.open(ROOT / name) as film:
         assert getattr(film, "n_frames", 1) > 10
+
+
+# ------------------------------------------------------------------------------------- search
+
+
+@pytest.mark.parametrize(
+    ("words", "title"),
+    [
+        ("gpu", "Do I need a GPU?"),
+        ("gpt2", "How do I open GPT-2, Llama, Qwen or another model?"),
+        ("xcb", "The window does not open: could not load the Qt platform plugin xcb"),
+        ("output_attentions", "I have attention weights. How do I view them?"),
+        ("diagonal line", "What do diagonal lines in cells mean?"),
+        ("How do I find induction heads?", "Find the heads"),
+        ("pdf figure", "Export a figure"),
+        ("jupyter", "Does it work in Jupyter, Colab or VS Code?"),
+        ("out of memory", "Out of memory: a model or a text is too large"),
+        ("causal mask off", "How do I switch the causal mask off?"),
+    ],
+)
+def test_questions_of_newcomers_are_answered_by_one_of_the_first_results(
+    words: str, title: str
+) -> None:
+    pages = (page for page in read_documentation_pages(DOCS) if page.name != INDEX_PAGE)
+    assert title in [section.title for _, section in find_sections(pages, words)[:3]]
 
 
 # ------------------------------------------------------------------------------------- links

@@ -220,7 +220,7 @@ def test_the_search_lists_sections_of_all_pages(pages: DocumentationWindow) -> N
     assert pages.search.hasFocus()
     assert pages.contents.isVisible()
     QTest.keyClicks(pages.search, "projector BLANKS")
-    assert listed(pages) == ["The window", "Presenter mode"]
+    assert listed(pages)[:2] == ["The window", "Presenter mode"]
     press(pages, Qt.Key.Key_Return)
     assert shown(pages) == "The window"
     assert pages.browser.hasFocus()

@@ -147,19 +147,17 @@ def find_sections(
 ) -> list[tuple[DocumentationPage, PageSection]]:
     """List the sections that contain all words of a text, or else most of them, the best first.
 
-    Words in the title of a section count more than words in the title of its page, and these more
-    than words in the text.
+    Sections with the words in their title or in that of their page come first; otherwise, the order
+    is that of the pages.
     """
     words = search_words(text)
-    found = list[tuple[int, int, int, int, DocumentationPage, PageSection]]()
+    found = list[tuple[int, int, int, DocumentationPage, PageSection]]()
     for page in pages:
         for section in page.sections:
-            body = section.text.casefold()
-            matched = [word for word in words if word in body or word in page.title.casefold()]
-            titles = (section.title.casefold(), page.title.casefold())
-            rank = sum(2 * (word in titles[0]) + (word in titles[1]) for word in matched)
-            occurrences = sum(map(body.count, matched))
-            found.append((-len(matched), -rank, -occurrences, len(found), page, section))
+            body, titles = section.text.casefold(), f"{section.title} {page.title}".casefold()
+            matched = sum(word in body or word in titles for word in words)
+            in_titles = sum(word in titles for word in words)
+            found.append((-matched, -in_titles, len(found), page, section))
     most = min((each[0] for each in found), default=0)
     return [(page, section) for count, *_, page, section in sorted(found) if count == most < 0]
 
