@@ -598,7 +598,8 @@ function addListeners() {
     draw();
   });
   system.addEventListener("change", draw);
-  addEventListener("resize", draw);
+  // A frame outside the visible part of a notebook has no size yet, and gets no event "resize".
+  new ResizeObserver(draw).observe(document.documentElement);
 }
 
 /** Show the previous or the next head, in the order of the layers. */

@@ -280,7 +280,8 @@ async function start() {
     draw();
   });
   system.addEventListener("change", draw);
-  addEventListener("resize", draw);
+  // A frame outside the visible part of a notebook has no size yet, and gets no event "resize".
+  new ResizeObserver(draw).observe(document.getElementById("panels"));
   for (const [name, isNow] of [["beforeprint", true], ["afterprint", false]]) {
     addEventListener(name, () => {
       isPrinting = isNow;

@@ -488,3 +488,16 @@ def test_colours_follow_the_system_until_they_are_chosen(tmp_path: Path) -> None
     assert seen_in_browser(page, script, tmp_path) == [light, dark]
     options = "--blink-settings=preferredColorScheme=0"
     assert seen_in_browser(page, script, tmp_path, options) == [dark, light]
+
+
+@in_a_browser
+def test_the_page_is_drawn_again_when_its_size_changes_without_an_event(tmp_path: Path) -> None:
+    script = """
+    const before = box.cell;
+    document.documentElement.style.height = "200px";
+    await new Promise((done) => setTimeout(done, 200));
+    return [before, box.cell];
+    """
+    page = page_of(weights_of(1, 2, 6, 6), WORDS)
+    before, after = seen_in_browser(page, script, tmp_path)
+    assert 0 < after < before
