@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import builtins
 import gc
+import logging
+import platform
 import signal
 import sys
-import traceback
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,13 @@ from visualizer.process_settings import (
 )
 from visualizer.session.document import Document
 from visualizer.session.worker_jobs import compute, release_idle_memory
+from visualizer.storage.log_file import (
+    ProgramText,
+    log_unexpected_error,
+    start_log_file,
+    stop_log_file,
+)
+from visualizer.version import __version__
 
 if TYPE_CHECKING:
     import argparse
@@ -48,6 +56,7 @@ if TYPE_CHECKING:
     from visualizer.shell.injected_services import WindowServices
     from visualizer.shell.window import MainWindow
     from visualizer.shell.window_manager import WindowManager
+_logger = logging.getLogger(__name__)
 COLLECTION_DELAY_MS = 5_000
 """Delay before garbage collection starts, in milliseconds; nearly all objects created before
 then are permanent.
@@ -298,6 +307,9 @@ def show_window(saved: SavedDocument | None, path: Path | None) -> int:
 def run_event_loop(open_windows: Callable[[WindowManager], object]) -> int:
     """Run the event loop until all windows are closed and all training runs have been saved."""
     application = make_application()
+    log_file = start_log_file()
+    versions = map(ProgramText, (__version__, platform.python_version()))
+    _logger.info("Started version %s, Python %s", *versions)
     from visualizer.shell.window_manager import WindowManager
 
     is_interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -318,6 +330,8 @@ def run_event_loop(open_windows: Callable[[WindowManager], object]) -> int:
     if is_interruptible:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     del windows  # before the application that owns them is deleted
+    _logger.info("Exited with status %d", status)
+    stop_log_file(log_file)
     clear_transient_clipboard()
     return status
 
@@ -355,7 +369,7 @@ def show_bug(
         return
     sys.__excepthook__(kind, error, trace)
     if windows.front_window:
-        windows.front_window.show_unexpected_error("".join(traceback.format_exception(error)))
+        windows.front_window.show_unexpected_error(log_unexpected_error(error))
     else:  # without a visible window, the program would keep running unnoticed
         windows.exit_without_window()
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 OPENING_BOXES = {
     *("command_palette.open", "documentation.open", "shortcuts.show", "shortcuts.edit"),
-    "about.show",
+    *("about.show", "diagnostics.copy"),
 }
 """Commands that open dialogs and call no controller."""
 

@@ -27,6 +27,7 @@ from visualizer.language.recording import is_recording
 from visualizer.language.run_folder import RunFolder
 from visualizer.models.model_folder import CONFIG_FILE
 from visualizer.session.document_builder import normalize_text
+from visualizer.storage.log_file import log_to_console
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
@@ -54,6 +55,18 @@ class HelpFormatter(argparse.RawDescriptionHelpFormatter):
         return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
 
 
+class VerboseAction(argparse.Action):
+    """Option that prints log messages immediately, and leaves no value in the parsed options."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:  # noqa: A002
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+        self._verbosity = 0
+
+    def __call__(self, *parsed: object) -> None:
+        self._verbosity += 1
+        log_to_console(self._verbosity)
+
+
 class CommandLineParser(argparse.ArgumentParser):
     """Argument parser that rejects repeated options and suggests the names of similar options.
 
@@ -76,6 +89,11 @@ class CommandLineParser(argparse.ArgumentParser):
         self.general = self.add_argument_group("General")
         self.general.add_argument(
             "-h", "--help", action="help", help="show this help message and exit"
+        )
+        self.general.add_argument(
+            *("-v", "--verbose"),
+            action=VerboseAction,
+            help="print what the program does to standard error; -vv prints details",
         )
 
     def parse_args(  # type: ignore[override]

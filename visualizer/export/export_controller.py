@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -19,6 +18,7 @@ from visualizer.export.figure_settings import FigureExtent, FigureSettings
 from visualizer.export.formats import add_suffix
 from visualizer.export.progress_controller import ExportProgressController
 from visualizer.session.newest_request_worker import NewestRequestWorker
+from visualizer.storage.log_file import log_unexpected_error
 from visualizer.widgets.app_settings import EXPORT, load_value, store_values
 from visualizer.widgets.dialogs import ask_save_path, show_warning
 from visualizer.widgets.theme import LIGHT, Theme
@@ -137,7 +137,7 @@ class ExportController(QObject):
         return replace(view, flow=False, stages=stages, heads=heads, pinned=pinned)
 
     def _report_failure(self, error: Exception) -> None:
-        self.failed.emit("".join(traceback.format_exception(error)))
+        self.failed.emit(log_unexpected_error(error))
 
     def copy_figure(self) -> None:
         """Copy the current figure to the clipboard, as PNG and as SVG."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-import traceback
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +17,7 @@ from visualizer.format import format_count
 from visualizer.process_settings import trim_freed_memory
 from visualizer.progress import CancelledError
 from visualizer.session.newest_request_worker import NewestRequestWorker
+from visualizer.storage.log_file import log_unexpected_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from visualizer.session.view import CodeDialect
 
 
+_logger = logging.getLogger(__name__)
 CANCELLED_MESSAGE = "Cancelled; nothing was written."
 MESSAGE_MS = 5000
 PROGRESS_INTERVAL_S = 0.05
@@ -111,6 +113,7 @@ class ExportRunner(QObject):
         self._worker.abandon()
 
     def _finish_request(self, result: Path | ClipboardFigure | str) -> None:
+        _logger.info("Export finished: %s", type(result))
         if isinstance(result, Path):
             self._finish_with_message(f"Exported to {result}")
         elif isinstance(result, str):
@@ -137,7 +140,7 @@ class ExportRunner(QObject):
         if isinstance(error, InputError):
             self.refused.emit(error.sentence)
         else:
-            self.failed.emit("".join(traceback.format_exception(error)))
+            self.failed.emit(log_unexpected_error(error))
 
     def _finish_with_message(self, message: str) -> None:
         self.is_working = False

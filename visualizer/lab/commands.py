@@ -80,6 +80,12 @@ def _open_documentation(window: QMainWindow) -> None:
     open_documentation(window, "reference/lab.md")
 
 
+def _copy_diagnostics(window: QMainWindow) -> None:
+    from visualizer.widgets.diagnostics import copy_diagnostics  # slow to import
+
+    copy_diagnostics(window)
+
+
 LabCommand = Command[LabControllers, LabCommandState]
 Key = QKeySequence.StandardKey
 
@@ -190,6 +196,9 @@ LAB_COMMANDS: tuple[LabCommand, ...] = (
         ("F1",)),
     LabCommand("shortcuts.show", HELP, "&Keyboard shortcuts",
         lambda c: dialogs.show_shortcuts(c.window, list_shortcuts()), ("Ctrl+?",)),
+    LabCommand("diagnostics.copy", HELP, "Copy dia&gnostic information",
+        lambda c: _copy_diagnostics(c.window),
+        tip="Copy versions, screens, devices and the last log messages for a bug report"),
 )
 # fmt: on
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import traceback
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from visualizer.progress import CancelledError
 from visualizer.session import worker_jobs
 from visualizer.session.model_pane_options import measurement_status
 from visualizer.session.newest_request_worker import NewestRequestWorker
+from visualizer.storage.log_file import log_unexpected_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,7 +111,7 @@ class HeadMeasurementController(QObject):
             measured.measurement.problem = FAILED_MESSAGE
         self._workspace.refresh_screen()
         if error and not isinstance(error, InputError):
-            self._workspace.failed.emit("".join(traceback.format_exception(error)))
+            self._workspace.failed.emit(log_unexpected_error(error))
 
 
 def _measurement_of_run(run: Run) -> HeadMeasurementState | None:

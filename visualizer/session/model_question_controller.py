@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import traceback
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from visualizer.errors import InputError, convert_memory_error
 from visualizer.progress import CancelledError
 from visualizer.session import worker_jobs
 from visualizer.session.newest_request_worker import NewestRequestWorker
+from visualizer.storage.log_file import log_unexpected_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -171,7 +171,7 @@ class ModelQuestionController(QObject):
             self._running_question = None
         # The error is stored as the result, because a retry would fail again.
         self._store_answer((failed.asked, InputError("model", FAILED_MESSAGE)))
-        self._workspace.failed.emit("".join(traceback.format_exception(failed.error)))
+        self._workspace.failed.emit(log_unexpected_error(failed.error))
 
 
 def _answer_question(

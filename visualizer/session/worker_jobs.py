@@ -5,10 +5,11 @@ Modules that load torch are imported where they are used.
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct, field
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
     from visualizer.session.document import Document
     from visualizer.session.resolved_view import ResolvedView
     from visualizer.session.screen import Presenter
+
+_logger = logging.getLogger(__name__)
 
 Tokens = tuple[str, ...]
 Labels = tuple[Tokens, Tokens]
@@ -274,7 +277,10 @@ def compute(document: Document, previous: Run | None) -> Run:
 
     if document.model:
         reserve_gui_core()
-    return run_document(document, previous, set_torch_thread_count, shared_buffer_pool())
+    start = perf_counter()
+    run = run_document(document, previous, set_torch_thread_count, shared_buffer_pool())
+    _logger.debug("Computed a document in %.3f s", perf_counter() - start)
+    return run
 
 
 def release_idle_memory() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -32,6 +31,7 @@ from visualizer.session.worker_jobs import (
     adapt_restored_view,
     with_immediate_fields,
 )
+from visualizer.storage.log_file import log_unexpected_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -520,7 +520,7 @@ class Workspace(QObject):
         self._update_screen()
         self._request_missing_data()
         if not isinstance(error, InputError):
-            self.failed.emit("".join(traceback.format_exception(error)))
+            self.failed.emit(log_unexpected_error(error))
 
     def _show_pending_change(self) -> None:
         """Show a pending change immediately, so that controls do not revert it."""

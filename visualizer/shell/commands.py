@@ -247,6 +247,12 @@ def _open_documentation(window: QMainWindow) -> None:
     open_documentation(window)
 
 
+def _copy_diagnostics(window: QMainWindow) -> None:
+    from visualizer.widgets.diagnostics import copy_diagnostics  # slow to import
+
+    copy_diagnostics(window)
+
+
 def _edit_shortcuts(c: WindowControllers) -> None:
     from visualizer.lab.commands import LAB_COMMANDS  # slow to import
     from visualizer.widgets.shortcut_editor import ShortcutEditor
@@ -702,6 +708,9 @@ COMMANDS: tuple[WindowCommand, ...] = (
     WindowCommand("shortcuts.show", HELP, "&Keyboard shortcuts",
         lambda c: dialogs.show_shortcuts(c.window, list_shortcuts(), partial(_edit_shortcuts, c)),
         ("Ctrl+?",)),
+    WindowCommand("diagnostics.copy", HELP, "Copy dia&gnostic information",
+        lambda c: _copy_diagnostics(c.window),
+        tip="Copy versions, screens, devices and the last log messages for a bug report"),
     WindowCommand("about.show", HELP, "&About", lambda c: dialogs.show_about(c.window)),
 )
 # fmt: on

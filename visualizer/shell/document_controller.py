@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import traceback
+import logging
 from collections import deque
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from visualizer.shell.document_io import (
     write_saved_document,
 )
 from visualizer.shell.document_recovery import AutosaveController
+from visualizer.storage.log_file import log_unexpected_error
 from visualizer.widgets.app_settings import NOTICE_MS
 from visualizer.widgets.dialogs import (
     ask_open_path,
@@ -55,6 +56,8 @@ if TYPE_CHECKING:
 
     WindowOn = Callable[[Path], QMainWindow | None]
     """Function that returns the window in which a file is open."""
+
+_logger = logging.getLogger(__name__)
 
 MESSAGE_MS = 5000
 OPEN_ERROR = "Cannot open {name}."
@@ -255,6 +258,7 @@ class DocumentController(QObject):
 
         The path is kept only if it is that of a document file.
         """
+        _logger.info("Opened a document; has a model: %s", saved.document.model is not None)
         is_own = path is not None and path.suffix.lower() == DOCUMENT_SUFFIX
         self.path = path if is_own else None
         self._version = saved.version
@@ -519,7 +523,7 @@ class DocumentController(QObject):
                 error.sentence,
             )
         else:
-            self.failed.emit("".join(traceback.format_exception(error)))
+            self.failed.emit(log_unexpected_error(error))
 
     def _show_message(self, words: str, for_ms: int = MESSAGE_MS) -> None:
         self.messageReported.emit(words, for_ms)

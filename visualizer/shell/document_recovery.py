@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from functools import partial
 from textwrap import shorten
 from time import perf_counter
@@ -14,6 +13,7 @@ from visualizer.documents.document_file import UNTITLED_NAME, SavedDocument
 from visualizer.errors import InputError
 from visualizer.format import format_date_and_time
 from visualizer.session.newest_request_worker import NewestRequestWorker
+from visualizer.storage.log_file import log_unexpected_error
 from visualizer.widgets.app_settings import RECOVERY, is_autosave_enabled, user_data_folder
 from visualizer.widgets.dialogs import ask_to_recover_documents, show_warning
 
@@ -126,7 +126,7 @@ class AutosaveController(QObject):
                 self._is_refused = True
                 self.refused.emit(error.sentence)
         else:
-            self.failed.emit("".join(traceback.format_exception(error)))
+            self.failed.emit(log_unexpected_error(error))
 
     def close(self) -> None:
         """Stop autosaving and remove the recovery file."""
@@ -219,7 +219,7 @@ class RecoveryPrompt(QObject):
         if isinstance(error, InputError):
             show_warning(self._window, "Cannot recover", error.sentence)
         else:
-            self.failed.emit("".join(traceback.format_exception(error)))
+            self.failed.emit(log_unexpected_error(error))
         if self._is_opening:  # this document is offered again at the next start
             del self._left[0]
             self._recover_next()

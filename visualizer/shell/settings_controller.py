@@ -143,6 +143,7 @@ def list_data_folders() -> tuple[DataFolder, ...]:
         DataFolder("Recent documents", own),
         DataFolder("Unsaved changes", own / app_settings.RECOVERY),
         DataFolder("Lessons", own / app_settings.LESSONS),
+        DataFolder("Log", app_settings.user_log_folder()),
         DataFolder("Training runs", own / app_settings.RUNS),
     )
 

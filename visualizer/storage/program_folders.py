@@ -52,6 +52,20 @@ def cache_folder() -> Path:
     return _platform_folders(FOLDER_NAME)[2]
 
 
+def log_folder() -> Path:
+    """Return the folder for log files, which may not exist yet.
+
+    Raises
+    ------
+    OSError
+        If the user has no home folder.
+    """
+    try:
+        return PlatformDirs(FOLDER_NAME, appauthor=False).user_log_path
+    except RuntimeError as error:
+        raise OSError(errno.ENOENT, "the user has no home folder") from error
+
+
 def move_old_folders() -> None:
     """Move the data and settings of earlier versions, except data that a process is using.
 

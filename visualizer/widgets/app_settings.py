@@ -16,7 +16,13 @@ from PySide6.QtCore import QByteArray, QSettings, QStandardPaths, Qt
 from visualizer.attention.spec import Device
 from visualizer.errors import system_error_reason
 from visualizer.session.view_options import ColourMapKind, ColourOptions, colour_maps_of_kind
-from visualizer.storage.program_folders import FOLDER_NAME, SETTINGS, data_folder, settings_path
+from visualizer.storage.program_folders import (
+    FOLDER_NAME,
+    SETTINGS,
+    data_folder,
+    log_folder,
+    settings_path,
+)
 from visualizer.storage.settings_file import Setting, SettingsFile
 from visualizer.storage.symlink_safe_folder import make_private_folder
 from visualizer.widgets.fonts import AUTOMATIC_TEXT
@@ -35,6 +41,14 @@ def user_data_folder() -> Path:
     try:
         return data_folder()
     except OSError:  # without a home folder, nothing can be stored
+        return Path(os.devnull) / FOLDER_NAME
+
+
+def user_log_folder() -> Path:
+    """Return the folder of the log file; it may not exist yet."""
+    try:
+        return log_folder()
+    except OSError:  # as in `user_data_folder`
         return Path(os.devnull) / FOLDER_NAME
 
 

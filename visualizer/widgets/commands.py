@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from msgspec import Struct
@@ -9,6 +10,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction, QActionGroup, QKeySequence
 from PySide6.QtWidgets import QMenu, QMenuBar
 
+from visualizer.storage.log_file import ProgramText
 from visualizer.widgets.app_settings import load_shortcuts
 from visualizer.widgets.dialogs import ShortcutGroup
 from visualizer.widgets.icons import icon
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     PartOfState = str | PanelId[Any]
     """Name of an attribute of a window's state, or id of one of its panels."""
 
+_logger = logging.getLogger(__name__)
 ControllersT = TypeVar("ControllersT")
 """Type of the controllers that a window's commands act on."""
 StateT = TypeVar("StateT")
@@ -159,6 +162,7 @@ class CommandAction(QAction):
         self.triggered.connect(self._run_command)
 
     def _run_command(self) -> None:
+        _logger.info("Command %s", ProgramText(self.command.id))
         self.command.run(self.controllers)
 
     def set_shortcuts(self, shortcuts: tuple[str, ...]) -> None:

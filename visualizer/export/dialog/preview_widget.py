@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import traceback
 from bisect import bisect_right
 from functools import partial
 from itertools import accumulate
@@ -27,6 +26,7 @@ from visualizer.export.formats import FormatKind
 from visualizer.progress import CancelledError
 from visualizer.session.computation_caption import describe_value_origin
 from visualizer.session.newest_request_worker import NewestRequestWorker
+from visualizer.storage.log_file import log_unexpected_error
 from visualizer.widgets.accessibility import set_accessible_value
 from visualizer.widgets.theme import LIGHT
 
@@ -231,7 +231,7 @@ class PreviewController(QObject):
         if isinstance(error, InputError):
             self.refused.emit(error.sentence)
         else:
-            self.failed.emit("".join(traceback.format_exception(error)))
+            self.failed.emit(log_unexpected_error(error))
 
 
 def _render_request(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-import traceback
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -31,6 +30,7 @@ from visualizer.models.model_path import hub_cache_folder
 from visualizer.progress import CancelledError
 from visualizer.session import model_opening
 from visualizer.session.newest_request_worker import NewestRequestWorker
+from visualizer.storage.log_file import log_unexpected_error
 from visualizer.widgets.dialogs import ask_folder_path
 
 if TYPE_CHECKING:
@@ -303,7 +303,7 @@ class ModelChooserController(QObject):
         else:
             self._open_folder_or_list_models()
         if not problem:
-            self.failed.emit("".join(traceback.format_exception(error)))
+            self.failed.emit(log_unexpected_error(error))
 
 
 # The functions below run on the worker thread.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import traceback
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from visualizer.features.model_connection.presenter import (
 from visualizer.progress import CancelledError, abandon_wait_when
 from visualizer.session import model_opening
 from visualizer.session.newest_request_worker import NewestRequestWorker
+from visualizer.storage.log_file import log_unexpected_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -193,7 +193,7 @@ class ModelConnectionController(QObject):
             problem_field=refused.field if refused else "",
         )
         if refused is None:
-            self.failed.emit("".join(traceback.format_exception(error)))
+            self.failed.emit(log_unexpected_error(error))
 
 
 # The functions below run on the worker thread.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, cast
 
@@ -30,6 +29,7 @@ from visualizer.generation.generation_tree import ROOT_NODE, GenerationTree
 from visualizer.models.model_source import HeadEditKind
 from visualizer.session.model_pane_options import no_forward_pass_reason
 from visualizer.session.newest_request_worker import NewestRequestWorker
+from visualizer.storage.log_file import log_unexpected_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
@@ -233,7 +233,7 @@ class ModelGenerationController(GenerationController):
         self, answer: GenerationStepResult | BranchText | RejectedStep | FailedStep
     ) -> None:
         if isinstance(answer, FailedStep):
-            self.failed.emit("".join(traceback.format_exception(answer.error)))
+            self.failed.emit(log_unexpected_error(answer.error))
         if answer.source is not self.text_generator:
             pass  # the answer belongs to an earlier text
         elif isinstance(answer, FailedStep):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ from PySide6.QtCore import QObject, Signal
 from visualizer.errors import InputError
 from visualizer.models.image_file import IMAGE_SUFFIXES, hash_image_file
 from visualizer.session.newest_request_worker import NewestRequestWorker
+from visualizer.storage.log_file import log_unexpected_error
 from visualizer.widgets.dialogs import ask_open_path
 
 if TYPE_CHECKING:
@@ -80,4 +80,4 @@ class ModelImageController(QObject):
         if isinstance(error, InputError):
             self._workspace.show_error(error)
         else:
-            self.failed.emit("".join(traceback.format_exception(error)))
+            self.failed.emit(log_unexpected_error(error))

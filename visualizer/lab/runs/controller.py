@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,6 +18,7 @@ from visualizer.lab.training.run_state import RunPhase
 from visualizer.language.recording import is_recording
 from visualizer.language.run_folder import RunFolder
 from visualizer.session.newest_request_worker import NewestRequestWorker
+from visualizer.storage.log_file import log_unexpected_error
 from visualizer.widgets import app_settings
 from visualizer.widgets.dialogs import ask_folder_path, create_message_box
 
@@ -267,7 +267,7 @@ class RunController(QObject):
         self._report_bug(error)
 
     def _report_bug(self, error: Exception) -> None:
-        self.failed.emit("".join(traceback.format_exception(error)))
+        self.failed.emit(log_unexpected_error(error))
 
     def edit_selected_name(self) -> None:
         """Start to edit the name of the selected run."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +18,7 @@ from visualizer.language.training_settings import (
     find_settings_problems,
 )
 from visualizer.session.newest_request_worker import NewestRequestWorker
+from visualizer.storage.log_file import log_unexpected_error
 from visualizer.storage.regular_file import open_regular_file
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class TextPreviewController(QObject):
             self._lab.show_sample(sample)
 
     def _on_failure(self, error: Exception) -> None:
-        self.failed.emit("".join(traceback.format_exception(error)))
+        self.failed.emit(log_unexpected_error(error))
 
     def close(self) -> None:
         """Stop reading."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+_logger = logging.getLogger(__name__)
 TRAINING_COMMAND = (sys.executable, "-P", "-m", "visualizer.language.training_process_main")
 """Command line of the training program. Only this program imports torch; the window does not.
 
@@ -97,6 +99,7 @@ class TrainingProcess(QObject):
         return self._process.processId()
 
     def start(self) -> None:
+        _logger.info("Starting a training process")
         self._process.start(self._command[0], self._command[1:])
 
     def send_message(self, kind: str, **values: Any) -> None:
@@ -154,6 +157,7 @@ class TrainingProcess(QObject):
             self._emit_ended(RunFailure(sentence, " ".join(self._command)))
 
     def _on_finished(self, code: int, status: QProcess.ExitStatus) -> None:
+        _logger.info("A training process exited with status %d", code)
         self._read_messages()
         self._append_error_output()
         is_well = status is QProcess.ExitStatus.NormalExit and code == 0
