@@ -104,11 +104,14 @@ class Film:
             self.shoot(now - shown_at)
             shown_at = now
 
-    def save(self, path: Path) -> None:
-        """Write the frames as an endless animation; equal frames are joined."""
+    def save(self, path: Path, start: int) -> None:
+        """Write the frames as an endless animation; equal frames are joined.
+
+        Viewers that do not play animations show the frame at index ``start``.
+        """
         images: list[Image.Image] = []
         lengths: list[int] = []
-        for image, length in self.frames:
+        for image, length in (*self.frames[start:], *self.frames[:start]):
             if images and image.tobytes() == images[-1].tobytes():
                 lengths[-1] += length
             else:
@@ -142,6 +145,7 @@ def main(folder: Path, names: Collection[str]) -> None:
     film.shoot(2000)
     film.move_to(PINNED)
     film.click(PINNED)
+    start = len(film.frames)
     film.shoot(2600)
     playback = window.controllers.playback_controller
     playback.seek_stage("weights")
@@ -150,7 +154,7 @@ def main(folder: Path, names: Collection[str]) -> None:
     playback.go_to_end()
     settle(window)
     film.shoot(1500)
-    film.save(folder / name)
+    film.save(folder / name, start)
     window.controllers.document_controller.discard_unsaved_changes()
     window.close()
 
