@@ -66,7 +66,7 @@ def given(*names: str) -> dict[str, Any]:
         ({"seed": 7}, "untrained: random weights, seed 7"),
         (given(*NAMES), "custom weights"),
         (given("W_query"), "partly untrained: W_k, W_v random, seed 123"),
-        (BARE, "no weights: the book’s vectors"),
+        (BARE, "no weights: vectors of Raschka (2024)"),
         (BARE | {"d_in": 4}, "no weights: random vectors, seed 123"),
         (
             BARE | {"own_input": NumberMatrix.from_array(np.ones((6, 3)))},

@@ -92,7 +92,7 @@ def _describe_vector_origin(info: CellContext) -> str:
     if token == PADDING_LABEL:
         return "padding: 0"
     if spec.d_in == BOOK_DIMENSIONS and token in BOOK_VECTORS:
-        return "token embedding: the book’s value"
+        return "token embedding: value of Raschka (2024)"
     return f"token embedding: random, seed {spec.seed}"
 
 

@@ -116,4 +116,4 @@ def _describe_inputs(run: Run) -> str:
         *BOOK_VECTORS,
         PADDING_LABEL,
     }
-    return "the book’s vectors" if are_of_book else f"random vectors, seed {spec.seed}"
+    return "vectors of Raschka (2024)" if are_of_book else f"random vectors, seed {spec.seed}"

@@ -30,9 +30,9 @@ class ExampleCaption(Struct, frozen=True):
 
 EXAMPLE_TEXTS = {
     StartPageExample.BOOK: ExampleCaption(
-        "Six words from the book",
-        "The context vectors of two heads, as in section 3.6.1 of the book. Change any setting to "
-        "update all values.",
+        "Six words, two heads",
+        "The example of Build a Large Language Model (From Scratch), section 3.6.1. Change any "
+        "setting to update all values.",
     ),
     StartPageExample.TRAINING: ExampleCaption(
         "Watch a head form",
@@ -40,7 +40,7 @@ EXAMPLE_TEXTS = {
     ),
     StartPageExample.LESSON: ExampleCaption(
         "A context vector by hand",
-        "The first lesson: one query and six words, computed step by step as in the chapter.",
+        "The first lesson: one query and six words, computed step by step.",
     ),
     StartPageExample.TRAINED: ExampleCaption(
         "A trained head",
