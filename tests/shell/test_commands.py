@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from itertools import groupby
+from functools import partial
+from itertools import cycle, groupby
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,7 @@ from shiboken6 import Shiboken, isValid
 
 import visualizer
 from tests.support.command_calls import called
+from tests.support.window_input import CONTROL
 from visualizer.session.cell_address import Cell
 from visualizer.session.view_options import (
     AUTOMATIC_MAP,
@@ -246,6 +248,25 @@ def test_the_sentence_by_keyboard(hand: Hand) -> None:
     hand.press(Qt.Key.Key_L)
     assert hand.sentence.hasFocus()
     assert hand.sentence.textCursor().selectedText() == hand.sentence.toPlainText()
+
+
+@pytest.mark.parametrize("letters", ["ąćęłńóśźżĄĆĘŁŃÓŚŹŻ", "@€{[]}~|µ²–"], ids=["Polish", "German"])
+def test_letters_typed_with_altgr_reach_the_sentence_and_run_no_command(
+    letters: str, hand: Hand
+) -> None:
+    ran: list[str] = []
+    for id_, action in hand.window.actions_.by_id.items():
+        action.triggered.connect(partial(ran.append, id_))
+    hand.type_sentence("")
+    control, alt = CONTROL, Qt.KeyboardModifier.AltModifier
+    for letter, key in zip(letters, cycle("ACELNOSXZQE7890M2"), strict=False):
+        # Windows reports AltGr as Ctrl+Alt, with the key of the letter without AltGr.
+        QTest.sendKeyEvent(
+            QTest.KeyAction.Click, hand.sentence, Qt.Key(ord(key)), letter, control | alt
+        )
+    assert hand.sentence.toPlainText() == letters
+    hand.settle()
+    assert ran == []
 
 
 def test_every_setting_by_command(hand: Hand) -> None:
