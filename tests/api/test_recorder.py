@@ -138,6 +138,48 @@ def test_texts_are_strings_with_a_tokenizer_or_arguments_of_the_model(tmp_path: 
     assert recording.tokens(0) == ("a", "b", "c", "a", "b")
 
 
+class OwnModel(torch.nn.Module):
+    """Two layers of attention that are not those of transformers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = torch.nn.Embedding(12, 8)
+        self.layers = torch.nn.ModuleList(
+            torch.nn.MultiheadAttention(8, 2, dropout=0.5, batch_first=True) for _ in range(2)
+        )
+
+    def forward(self, ids: torch.Tensor) -> list[torch.Tensor]:
+        stream, found = self.embedding(ids), []
+        for layer in self.layers:
+            stream, weights = layer(stream, stream, stream, average_attn_weights=False)
+            found.append(weights)
+        return found
+
+
+@pytest.mark.parametrize("is_stacked", [False, True])
+def test_a_module_of_any_kind_is_recorded_with_a_function(tmp_path: Path, is_stacked: bool) -> None:
+    torch.manual_seed(0)
+    model = OwnModel()
+
+    def weights(ids: torch.Tensor) -> Any:
+        assert not torch.is_grad_enabled()
+        return torch.stack(model(ids))[:, 0] if is_stacked else model(ids)
+
+    to = tmp_path / "run"
+    visualizer.record(model, texts=TEXTS, to=to, weights=weights).close()
+    assert model.training
+    recording = visualizer.load(to)
+    model.eval()
+    with torch.no_grad():
+        expected = torch.stack(model(torch.tensor(TEXTS[:1])))[:, 0].numpy()
+    assert np.array_equal(recording.weights()[0], expected)
+    assert {row["step"] for row in recording.heads()} == {0}
+    assert len(recording.heads()) == 2 * 2
+    with pytest.raises(InputError, match="query, key") as refused:
+        visualizer.record(model, texts=TEXTS, to=to, weights=lambda ids: torch.ones(3, 3))
+    assert refused.value.field == "weights"
+
+
 @pytest.mark.parametrize(
     ("arguments", "field"),
     [
@@ -149,6 +191,9 @@ def test_texts_are_strings_with_a_tokenizer_or_arguments_of_the_model(tmp_path: 
         ({"first_step": -1}, "first_step"),
         ({"part": "encoder"}, "part"),
         ({"model": torch.nn.Linear(2, 2)}, "model"),
+        ({"model": "gpt2", "weights": len}, "model"),
+        ({"weights": "attention"}, "weights"),
+        ({"weights": len, "part": "encoder"}, "part"),
     ],
 )
 def test_invalid_arguments_are_rejected_before_anything_is_written(

@@ -50,6 +50,7 @@ def record(
     to: str | Path,
     tokenizer: Any = None,
     part: str | None = None,
+    weights: Callable[[Any], Any] | None = None,
     resume: bool = False,
     first_step: int | None = None,
 ) -> Recorder:
@@ -78,8 +79,8 @@ def record(
 
     Parameters
     ----------
-    model : transformers.PreTrainedModel
-        The model, or an object that contains one; see `capture`.
+    model : transformers.PreTrainedModel or torch.nn.Module
+        The model, or an object that contains one; see `capture`. With ``weights``, any module.
     every : int
         Number of training steps between snapshots, at least 1.
     texts : iterable
@@ -93,6 +94,10 @@ def record(
     part : str, optional
         A name that identifies the attention to record, if the model has several kinds of attention,
         such as ``"encoder"``.
+    weights : callable, optional
+        For a model that is not a Transformers model: a function that returns the attention weights
+        of the model for token ids [1, token], as an array [layer, head, query, key] or as one array
+        [text, head, query, key] per layer. It is called in evaluation mode and without gradients.
     resume : bool
         Whether to continue the recording if the folder contains one; otherwise, such a folder is
         rejected.
@@ -122,7 +127,13 @@ def record(
     >>> visualizer.load("runs/new").steps
     (0, 10, 20)
     """
-    from visualizer.models.attention_snapshot import AttentionSampler, encode_text, is_first_process
+    from visualizer.models.attention_snapshot import (
+        FunctionSampler,
+        RecordedCallSampler,
+        count_parameters,
+        encode_text,
+        is_first_process,
+    )
     from visualizer.models.wrapped_model_search import find_transformers_model
 
     interval, folder = validate_integer("every", every), RunFolder(validate_path("to", to))
@@ -137,7 +148,14 @@ def record(
     if start is not None and start < 0:
         raise InputError("first_step", f"first_step must be at least 0. It is {start:,}.")
     name = None if part is None else validate_string("part", part)
-    sampler = AttentionSampler(find_transformers_model(model), name)
+    sampler: AttentionSampler
+    if weights is None:
+        sampler = RecordedCallSampler(find_transformers_model(model), name)
+    elif name is None and callable(weights):
+        sampler = FunctionSampler(model, weights)
+    else:
+        sentence = "part cannot be combined with weights." if name else "weights must be callable."
+        raise InputError("part" if name else "weights", sentence)
     if not is_first_process():
         return Recorder(sampler, (), None, interval, start or 0)
     inputs, tokens, strings = zip(*(encode_text(each, tokenizer) for each in given), strict=True)
@@ -150,7 +168,7 @@ def record(
         interval,
         len(first),
         heads,
-        sampler.parameter_count,
+        count_parameters(sampler.model),
     )
     if is_resumed and start is None:
         start = max(recorded_steps(folder), default=0) if is_recording(folder) else 0

@@ -112,6 +112,27 @@ class Recording:
         at = self._validate_text(text)
         return np.stack([self.opened.read_weights(step, at) for step in self.steps])
 
+    def heads(self, text: int = 0) -> list[dict[str, float]]:
+        """Return the measures of all heads at all steps, one row per step and head.
+
+        The rows are those of `ModelAttention.heads`, with the step.
+
+        Raises
+        ------
+        InputError
+            As in `attention`.
+
+        Examples
+        --------
+        >>> rows = visualizer.load("runs/recorded").heads()
+        >>> [row["previous"] for row in rows if (row["layer"], row["head"]) == (0, 1)]
+        """
+        return [
+            {"step": step, **row}
+            for step in self.steps
+            for row in self.attention(step, text).heads()
+        ]
+
     def _last_step(self) -> int:
         steps = self.steps
         if not steps:

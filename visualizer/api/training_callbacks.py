@@ -16,7 +16,7 @@ from visualizer.errors import InputError
 from visualizer.optional_packages import PACKAGE_FIELD, is_installed, require_package
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from visualizer.api.recorder import Recorder
@@ -121,6 +121,7 @@ def trainer_callback(
     to: str | Path,
     tokenizer: Any = None,
     part: str | None = None,
+    weights: Callable[[Any], Any] | None = None,
     resume: bool = False,
 ) -> Any:
     """Return a callback for the ``Trainer`` of Transformers that records attention.
@@ -143,7 +144,7 @@ def trainer_callback(
         Folder of the recording.
     tokenizer : transformers.PreTrainedTokenizer, optional
         The tokenizer for strings; by default, the ``processing_class`` of the trainer.
-    part, resume
+    part, weights, resume
         As in `record`.
 
     Returns
@@ -163,7 +164,17 @@ def trainer_callback(
     require_package("transformers", "A callback for its Trainer")
     base = import_module("transformers").TrainerCallback
     kind = type("AttentionTrainerCallback", (TrainerHooks, base), {})
-    return kind(_arguments(every, texts, to, tokenizer, part, resume))
+    return kind(
+        {
+            "every": every,
+            "texts": validate_sequence("texts", "a list of texts", texts),
+            "to": to,
+            "tokenizer": tokenizer,
+            "part": part,
+            "weights": weights,
+            "resume": resume,
+        }
+    )
 
 
 def lightning_callback(
@@ -173,6 +184,7 @@ def lightning_callback(
     to: str | Path,
     tokenizer: Any = None,
     part: str | None = None,
+    weights: Callable[[Any], Any] | None = None,
     resume: bool = False,
 ) -> Any:
     """Return a callback for the ``Trainer`` of Lightning that records attention.
@@ -182,9 +194,9 @@ def lightning_callback(
         callback = visualizer.lightning_callback(texts=[[464, 3797, 3332]], to="run")
         Trainer(max_steps=1000, callbacks=[callback]).fit(module, data)
 
-    The module must contain a Transformers model. The loss of each step is recorded, and the
-    validation loss if it is logged as ``val_loss``. A training that is resumed from a checkpoint
-    continues its recording.
+    The module must contain a Transformers model, unless ``weights`` is given. The loss of each step
+    is recorded, and the validation loss if it is logged as ``val_loss``. A training that is resumed
+    from a checkpoint continues its recording.
 
     Parameters
     ----------
@@ -194,7 +206,7 @@ def lightning_callback(
         The texts on which the model is run; see `record`.
     to : str or path
         Folder of the recording.
-    tokenizer, part, resume
+    tokenizer, part, weights, resume
         As in `record`.
 
     Returns
@@ -213,20 +225,17 @@ def lightning_callback(
     """
     base = import_module(_lightning_package()).Callback
     kind = type("AttentionLightningCallback", (LightningHooks, base), {})
-    return kind(_arguments(every, texts, to, tokenizer, part, resume))
-
-
-def _arguments(
-    every: int, texts: Iterable[Any], to: str | Path, tokenizer: Any, part: str | None, resume: bool
-) -> dict[str, Any]:
-    return {
-        "every": every,
-        "texts": validate_sequence("texts", "a list of texts", texts),
-        "to": to,
-        "tokenizer": tokenizer,
-        "part": part,
-        "resume": resume,
-    }
+    return kind(
+        {
+            "every": every,
+            "texts": validate_sequence("texts", "a list of texts", texts),
+            "to": to,
+            "tokenizer": tokenizer,
+            "part": part,
+            "weights": weights,
+            "resume": resume,
+        }
+    )
 
 
 def _lightning_package() -> str:

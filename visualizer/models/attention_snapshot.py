@@ -5,10 +5,11 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
+from torch import nn
 
 from visualizer.attention.token_labels import label_tokens
 from visualizer.errors import InputError
@@ -21,9 +22,9 @@ from visualizer.models.recorded_runs import group_calls
 from visualizer.models.recorded_texts import run_uncompiled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-    from torch import Tensor, nn
+    from torch import Tensor
 
     from visualizer.models.recorded_runs import LayerGroup
 
@@ -109,8 +110,80 @@ def _to_batch(value: Any) -> Any:
     return tensor[None] if tensor.ndim == 1 else tensor
 
 
-class AttentionSampler:
-    """Computes the attention weights of a model for fixed inputs.
+class AttentionSampler(Protocol):
+    """Computes the attention weights of a model for fixed inputs."""
+
+    model: nn.Module
+
+    def compute_weights(self, inputs: Sequence[Mapping[str, Any]]) -> list[Tensor]:
+        """Run the model on each of the inputs.
+
+        Returns
+        -------
+        list of Tensor
+            The weights for each of the inputs, [layer, head, query, key], on the model's device.
+        """
+
+
+class FunctionSampler:
+    """Computes attention weights with a function of the user, for models of any kind.
+
+    Parameters
+    ----------
+    model : Module
+        The model, which is in evaluation mode while the function is called.
+    function : callable
+        Function that returns the weights for token ids [1, token], [layer, head, query, key], or
+        one array [text, head, query, key] per layer; the axis of the text may be missing.
+
+    Raises
+    ------
+    InputError
+        With field ``model`` if the model is not a module of torch.
+    """
+
+    def __init__(self, model: Any, function: Callable[[Tensor], Any]) -> None:
+        if not isinstance(model, nn.Module):
+            kind = type(model).__name__
+            raise InputError("model", f"model must be a torch.nn.Module. It is of type {kind}.")
+        self.model, self._function = model, function
+
+    def compute_weights(self, inputs: Sequence[Mapping[str, Any]]) -> list[Tensor]:
+        """Call the function for each of the inputs; see `AttentionSampler`.
+
+        Raises
+        ------
+        InputError
+            With field ``weights`` if the result does not have the required axes.
+        """
+        device = next(self.model.parameters()).device
+        with preserve_training_state(self.model), run_uncompiled():
+            return [
+                _stack_given_layers(self._function(each["input_ids"].to(device))) for each in inputs
+            ]
+
+
+def _stack_given_layers(given: Any) -> Tensor:
+    """Return weights as a tensor [layer, head, query, key]."""
+    if isinstance(given, list | tuple):
+        layers = [torch.as_tensor(layer) for layer in given]
+        if layers and all(layer.ndim == 4 and len(layer) == 1 for layer in layers):
+            layers = [layer[0] for layer in layers]
+        is_same = len({layer.shape for layer in layers}) == 1
+        whole = torch.stack(layers) if is_same else torch.empty(0)
+    else:
+        whole = torch.as_tensor(given)
+    if whole.ndim != 4 or whole.shape[-1] != whole.shape[-2] or not whole.numel():
+        sentence = (
+            "weights must return an array [layer, head, query, key], or one array [text, head, "
+            "query, key] per layer, for one text and with as many queries as keys."
+        )
+        raise InputError("weights", sentence)
+    return whole.detach()
+
+
+class RecordedCallSampler:
+    """Computes the attention weights of a Transformers model from its recorded calls.
 
     Parameters
     ----------
@@ -135,17 +208,8 @@ class AttentionSampler:
             sentence = "A model whose parameters are divided among processes cannot be recorded."
             raise InputError("model", f"{sentence} Use a strategy that keeps whole models.")
 
-    @property
-    def parameter_count(self) -> int:
-        return sum(parameter.numel() for parameter in self.model.parameters())
-
     def compute_weights(self, inputs: Sequence[Mapping[str, Any]]) -> list[Tensor]:
-        """Run the model on each of the inputs.
-
-        Returns
-        -------
-        list of Tensor
-            The weights for each of the inputs, [layer, head, query, key], on the model's device.
+        """Run the model on each of the inputs; see `AttentionSampler`.
 
         Raises
         ------
@@ -172,7 +236,7 @@ class AttentionSampler:
     def _stack_layers(self, groups: Sequence[LayerGroup]) -> Tensor:
         if not groups:
             sentence = "The model computed no attention that can be recorded."
-            raise InputError("model", f"{sentence} Pass a Transformers model.")
+            raise InputError("model", f"{sentence} Pass a function that returns it as weights=.")
         names = tuple(dict.fromkeys(group.name for group in groups))
         chosen = [name for name in names if self._part is None or self._part in name]
         if len(chosen) != 1:
@@ -193,6 +257,11 @@ class AttentionSampler:
             sentence = f"“{chosen[0]}” attends to another text, which is not supported."
             raise InputError("part", sentence)
         return torch.stack([layers[layer] for layer in sorted(layers)])
+
+
+def count_parameters(model: nn.Module) -> int:
+    """Return the number of parameters of a model."""
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def copy_to_arrays(weights: Sequence[Tensor]) -> list[np.ndarray]:
