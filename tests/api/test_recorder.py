@@ -138,6 +138,30 @@ def test_texts_are_strings_with_a_tokenizer_or_arguments_of_the_model(tmp_path: 
     assert recording.tokens(0) == ("a", "b", "c", "a", "b")
 
 
+@pytest.mark.slow  # imports the compiler
+@pytest.mark.filterwarnings("ignore:The .grad attribute:UserWarning")  # of the compiler
+def test_a_compiled_model_keeps_its_graphs(tmp_path: Path) -> None:
+    def graphs_of_training(to: Path | None) -> int:
+        compiler: Any = torch._dynamo
+        compiler.reset()
+        compiler.utils.counters.clear()
+        model = a_model()
+        compiled: Any = torch.compile(model, backend="eager")
+        recorder = visualizer.record(compiled, every=1, texts=TEXTS, to=to) if to else None
+        for _ in range(3):
+            ids = torch.randint(VOCABULARY, (2, 8))
+            loss: Any = compiled(input_ids=ids, labels=ids).loss
+            loss.backward()
+            if recorder:
+                recorder.step()
+        if recorder:
+            recorder.close()
+        return int(compiler.utils.counters["stats"]["unique_graphs"])
+
+    alone = graphs_of_training(None)
+    assert graphs_of_training(tmp_path / "run") == alone
+
+
 class OwnModel(torch.nn.Module):
     """Two layers of attention that are not those of transformers."""
 

@@ -12,11 +12,12 @@ There are two methods; each recorded call specifies which of them was used:
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import torch
@@ -482,24 +483,52 @@ def list_configs(model: nn.Module) -> list[Any]:
 @contextmanager
 def replace_attention(model: nn.Module, session: AttentionSession) -> Iterator[None]:
     """Let a session compute the model's attention on this thread within the context."""
-    _wrap_attention_interface()
     before = [(config, config._attn_implementation) for config in list_configs(model)]
     token = _CURRENT.set(session)
+    _INTERFACE_WRAPPER.acquire()
     try:
         for config, _ in before:
             config._attn_implementation = session.implementation
         yield
     finally:
+        _INTERFACE_WRAPPER.release()
         for config, implementation in before:
             config._attn_implementation = implementation
         _CURRENT.reset(token)
 
 
-@cache
-def _wrap_attention_interface() -> None:
+class _AttentionInterfaceWrapper:
+    """Wrapper of the lookup of attention functions, which exists while a session needs it.
+
+    Outside sessions, the lookup is the original one, because torch.compile cannot compile the
+    wrapper and would divide the model into many graphs.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sessions = 0
+        self._restore: Callable[[], None] | None = None
+
+    def acquire(self) -> None:
+        """Install the wrapper unless another session has done so."""
+        with self._lock:
+            if not self._sessions:
+                self._restore = _wrap_attention_interface()
+            self._sessions += 1
+
+    def release(self) -> None:
+        """Remove the wrapper if no session needs it any more."""
+        with self._lock:
+            self._sessions -= 1
+            if not self._sessions and self._restore:
+                self._restore()
+
+
+def _wrap_attention_interface() -> Callable[[], None]:
     """Wrap the lookup of attention functions, and pass the eager one to the current session.
 
-    The model's eager function is available only as the default argument of this lookup.
+    The model's eager function is available only as the default argument of this lookup. The result
+    restores the original lookup.
     """
     from transformers import AttentionInterface
 
@@ -512,6 +541,14 @@ def _wrap_attention_interface() -> None:
         return partial(session.compute_attention, original_lookup(self, EAGER_ATTENTION, default))
 
     AttentionInterface.get_interface = get_interface
+
+    def restore() -> None:
+        AttentionInterface.get_interface = original_lookup
+
+    return restore
+
+
+_INTERFACE_WRAPPER = _AttentionInterfaceWrapper()
 
 
 def select_local_heads(
