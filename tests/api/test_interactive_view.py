@@ -166,8 +166,20 @@ def test_a_module_shows_the_computation_of_each_head() -> None:
         stages = {panel["stage"] for column in board["columns"] for panel in column}
         assert stages >= {"input", "queries", "keys", "values", "weights", "context", "output"}
     assert "magma" in found["tables"][LIGHT.name]
-    with pytest.raises(InputError, match="layers has no effect"):
-        module.interactive(0, layout="flow")
+    assert module.interactive(0).html == module.interactive().html
+
+
+def test_a_model_shows_the_computation_of_each_head_of_a_layer(seen: ModelAttention) -> None:
+    found = description(seen.interactive(1, layout="flow").html)
+    assert [board["head"] for board in found["boards"]] == [0, 1, 2, 3]
+    assert found["title"] == "tiny, layer 2"
+    assert found == description(seen.interactive([1], layout="flow").html)
+    first = description(seen.interactive(layout="flow").html)
+    assert first["title"] == "tiny, layer 1"
+    with pytest.raises(InputError, match="shows one layer"):
+        seen.interactive([0, 1], layout="flow")
+    with pytest.raises(InputError, match="layout must be"):
+        seen.interactive(layout="stages")
 
 
 @pytest.mark.parametrize(("heads", "text"), [(9, "a b"), (1, "a " * 65)])

@@ -25,20 +25,18 @@ from visualizer.api.argument_validation import (
     describe_value,
     reject_unused_selection,
     used_weight_names,
-    validate_choice,
     validate_colour_map,
     validate_integer,
     validate_sequence,
     validate_string,
 )
 from visualizer.api.head_views import HeadViews
-from visualizer.api.notebook_display import ExplainedValue, Figure, InteractiveView
+from visualizer.api.notebook_display import ExplainedValue, Figure
 from visualizer.attention.custom_weights import read_bias, read_weights
 from visualizer.attention.spec import NORM_LAYERS, OWN_BIASES
 from visualizer.brief_repr import truncate
 from visualizer.errors import InputError, OutOfRangeError, not_found_error
 from visualizer.export.figure_settings import FigureExtent
-from visualizer.export.offscreen_qt_application import offscreen_qt
 from visualizer.features.explain.presenter import explain_head_cell
 from visualizer.file_opening import EXPORT_VIEW
 from visualizer.format import format_size
@@ -55,7 +53,6 @@ from visualizer.session.timeline import PlaybackState
 from visualizer.session.view import View
 from visualizer.session.view_options import (
     COLOUR_MAPS,
-    DEFAULT_MAP,
     ColourMapKind,
     kind_of_colour_map,
 )
@@ -73,6 +70,7 @@ if TYPE_CHECKING:
     from visualizer.attention.run import Run
     from visualizer.attention.spec import AttentionSpec
     from visualizer.attention.trace import Trace
+    from visualizer.export.figures.notebook_page import PageLayout
     from visualizer.models.recorded_runs import LayerGroupRun
     from visualizer.session.document import Document
 
@@ -457,60 +455,6 @@ class Attention(HeadViews):
             sentence = f"colour_map “{name}” is {uses}, and the figure has none. Use {maps}."
             raise InputError("colour_map", sentence)
 
-    def interactive(
-        self,
-        layers: int | Iterable[int] | None = None,
-        *,
-        layout: str | None = None,
-        colour_map: str = DEFAULT_MAP,
-    ) -> InteractiveView:
-        """Show the entire computation or all heads as an interactive page.
-
-        A notebook also displays this page for the attention itself, if it is the last expression of
-        a cell. The page shows all stages of one head, which you select, and how each value is
-        computed. Otherwise, it shows the weights of all heads; see `ModelAttention.interactive`.
-
-        Parameters
-        ----------
-        layers : int or iterable of int, optional
-            Indices of the layers to show, if several layers were opened; all layers by default.
-        layout : str, optional
-            ``"flow"`` for the computation of each head, ``"heads"`` for the weights of all heads.
-            By default, the computation of a module with at most 8 heads and 64 tokens, and
-            otherwise the weights.
-        colour_map : str
-            A colour map for weights; see `visualizer.FigureArguments`.
-
-        Raises
-        ------
-        InputError
-            If a layer or colour map does not exist, the text is too long for that number of layers,
-            or the settings of the module are unknown.
-
-        Examples
-        --------
-        >>> attention.interactive().save("head.html")
-        """
-        from visualizer.export.figures.notebook_page import PageLayout, create_flow_page
-
-        trace, heads = self.run.trace, self.run.trace.spec.heads
-        is_small = heads <= MAX_FLOW_HEADS and trace.query_key_counts[1] <= MAX_FLOW_KEYS
-        if layout is not None:
-            is_flow = validate_choice("layout", PageLayout, layout) is PageLayout.FLOW
-        else:
-            is_flow = trace.has_module and is_small and layers is None and not trace.axes
-        if not is_flow:
-            # `super` without arguments fails in a dataclass with slots.
-            return HeadViews.interactive(self, layers, colour_map=colour_map)
-        if layers is not None:
-            raise InputError("layers", "layers has no effect with layout=“flow”. Remove layers.")
-        options: FigureArguments = {"layout": "flow", "colour_map": colour_map}
-        figures = [self.figure(heads=head, **options) for head in range(heads)]
-        with offscreen_qt():
-            snapshots = [figure.shot for figure in figures]
-            page = create_flow_page(snapshots, figures[0].look, self._source_title)
-        return InteractiveView(page, repr(self)[1:-1])
-
     def save(self, *paths: str | Path) -> None:
         """Write files, each in the format of its suffix; see `Figure.save`.
 
@@ -534,6 +478,14 @@ class Attention(HeadViews):
     @property
     def _has_layer_axis(self) -> bool:
         return "layer" in self.run.trace.axes
+
+    @property
+    def _default_layout(self) -> PageLayout:
+        from visualizer.export.figures.notebook_page import PageLayout
+
+        trace = self.run.trace
+        is_small = trace.spec.heads <= MAX_FLOW_HEADS and trace.query_key_counts[1] <= MAX_FLOW_KEYS
+        return PageLayout.FLOW if trace.has_module and is_small else PageLayout.HEADS
 
     @property
     def _source_title(self) -> str:

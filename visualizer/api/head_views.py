@@ -20,7 +20,11 @@ from visualizer.api.notebook_display import InteractiveView, Overview
 from visualizer.attention.roles import Role
 from visualizer.errors import InputError, not_found_error
 from visualizer.export.offscreen_qt_application import offscreen_qt
-from visualizer.models.layer_run_lookup import layer_numbers, list_head_measure_rows
+from visualizer.models.layer_run_lookup import (
+    find_layer_run,
+    layer_numbers,
+    list_head_measure_rows,
+)
 from visualizer.optional_packages import require_package
 from visualizer.session.head_order import HeadOrder
 from visualizer.session.view_options import (
@@ -32,11 +36,15 @@ from visualizer.session.view_options import (
 from visualizer.session.zoom_ranges import row_token_role
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
+    from typing import Unpack
 
     import numpy as np
 
+    from visualizer.api.argument_conversion import FigureArguments
     from visualizer.api.labelled_arrays import LabelledArray
+    from visualizer.api.notebook_display import Figure
+    from visualizer.export.figures.notebook_page import NotebookPage, PageLayout
     from visualizer.models.recorded_runs import LayerGroupRun
 
 MAX_DISPLAYED_CELLS = 2**26
@@ -58,6 +66,13 @@ class HeadViews:
         raise NotImplementedError
 
     @property
+    def _default_layout(self) -> PageLayout:
+        """The content of the interactive page unless one is chosen."""
+        from visualizer.export.figures.notebook_page import PageLayout
+
+        return PageLayout.HEADS
+
+    @property
     def _source_title(self) -> str:
         """Name of the model or module."""
         raise NotImplementedError
@@ -77,6 +92,17 @@ class HeadViews:
     @property
     def key_tokens(self) -> tuple[str, ...] | tuple[tuple[str, ...], ...]:
         """The tokens of the keys."""
+        raise NotImplementedError
+
+    def figure(
+        self,
+        stages: Iterable[str] | None = None,
+        heads: int | Iterable[int] | None = None,
+        *,
+        layer: int = 0,
+        **look: Unpack[FigureArguments],
+    ) -> Figure:
+        """Create a figure of one layer's heatmaps."""
         raise NotImplementedError
 
     def heads(self) -> list[dict[str, float]]:
@@ -181,19 +207,29 @@ class HeadViews:
             return Overview(render_overview_png(runs, chosen), repr(self)[1:-1])
 
     def interactive(
-        self, layers: int | Iterable[int] | None = None, *, colour_map: str = DEFAULT_MAP
+        self,
+        layers: int | Iterable[int] | None = None,
+        *,
+        layout: str | None = None,
+        colour_map: str = DEFAULT_MAP,
     ) -> InteractiveView:
-        """Show all heads as an interactive page, in which you can select heads, cells and tokens.
+        """Show the attention as an interactive page.
 
         A notebook also displays this page for the attention itself, if it is the last expression of
-        a cell. The page contains the weights: up to 131,072 weights as they are, and more with four
-        or three decimal places. If they take more than 6 MB, each cell of the page shows the
-        largest weight of several queries and keys.
+        a cell. With the layout ``"heads"``, you select a head, cells and tokens. The page contains
+        the weights: up to 131,072 weights as they are, and more with four or three decimal places.
+        If they take more than 6 MB, each cell of the page shows the largest weight of several
+        queries and keys. With the layout ``"flow"``, the page shows all stages of the head that you
+        select, and how each value is computed.
 
         Parameters
         ----------
         layers : int or iterable of int, optional
-            Indices of the layers to show; all layers by default.
+            Indices of the layers to show. By default, all layers or, with the layout ``"flow"``,
+            which shows one layer, the first layer.
+        layout : str, optional
+            ``"heads"`` for the weights of all heads, or ``"flow"`` for the entire computation of
+            each head, which is the default for a module with at most 8 heads and 64 tokens.
         colour_map : str
             A colour map for weights; see `visualizer.FigureArguments`.
 
@@ -206,27 +242,65 @@ class HeadViews:
         Examples
         --------
         >>> seen.interactive(layers=[0, 1]).save("heads.html")
+        >>> attention.interactive().save("computation.html")
         """
-        from visualizer.export.figures.notebook_page import create_notebook_page
+        from visualizer.export.figures.notebook_page import PageLayout
 
         found = self._runs_with_weights()
-        runs = [(each.run, each.group.layers) for each in found]
-        notices = tuple(dict.fromkeys(notice for each in found for notice in each.notices))
         shown = None if layers is None else self._validate_layers(layers)
         map_name = validate_colour_map(colour_map)
         if kind_of_colour_map(map_name) is not ColourMapKind.SEQUENTIAL:
             maps = ", ".join(each.id for each in colour_maps_of_kind(ColourMapKind.SEQUENTIAL))
             sentence = f"colour_map “{map_name}” is not for weights. Use {maps}."
             raise InputError("colour_map", sentence)
-        page = create_notebook_page(
+        chosen = (
+            self._default_layout
+            if layout is None
+            else validate_choice("layout", PageLayout, layout)
+        )
+        if chosen is PageLayout.FLOW:
+            page = self._create_flow_page(shown or {min(layer_numbers(found))}, map_name)
+        else:
+            page = self._create_heads_page(found, shown, map_name)
+        return InteractiveView(page, repr(self)[1:-1])
+
+    def _create_heads_page(
+        self, found: tuple[LayerGroupRun, ...], layers: frozenset[int] | None, map_name: str
+    ) -> NotebookPage:
+        from visualizer.export.figures.notebook_page import create_notebook_page
+
+        runs = [(each.run, each.group.layers) for each in found]
+        notices = tuple(dict.fromkeys(notice for each in found for notice in each.notices))
+        return create_notebook_page(
             runs,
             self._source_title,
             notices,
-            shown,
+            layers,
             map_name,
             has_layer_axis=self._has_layer_axis,
         )
-        return InteractiveView(page, repr(self)[1:-1])
+
+    def _create_flow_page(self, layers: Collection[int], map_name: str) -> NotebookPage:
+        from visualizer.export.figures.notebook_page import create_flow_page
+
+        if len(layers) > 1:
+            sentence = "layout=“flow” shows one layer. Select it, such as layers=0."
+            raise InputError("layers", sentence)
+        (layer,) = layers
+        of_layer = find_layer_run(self._layer_runs(), layer)
+        assert of_layer is not None
+        options: FigureArguments = {"layout": "flow", "colour_map": map_name}
+        figures = [
+            self.figure(heads=head, layer=layer, **options)
+            for head in range(of_layer[0].run.trace.spec.heads)
+        ]
+        title = (
+            f"{self._source_title}, layer {layer + 1}"
+            if self._has_layer_axis
+            else self._source_title
+        )
+        with offscreen_qt():
+            return create_flow_page([each.shot for each in figures], figures[0].look, title)
 
     def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
         """Return the interactive page, and the overview for viewers that run no scripts."""
