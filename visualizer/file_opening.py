@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from visualizer.attention.roles import Role
+from visualizer.attention.spec import ModelDtype
 from visualizer.documents.document_file import SavedDocument
 from visualizer.documents.exported_numbers import is_exported_npz
 from visualizer.documents.open_document import (
@@ -190,7 +191,7 @@ def _restore_side_a(saved: SavedDocument, compute: ComputeFunction) -> View:
 
 def _open_model(path: Path, document: Document) -> DocumentChange:
     """Open a model, and apply it to the document's text."""
-    where = document.spec.device, document.spec.dtype
+    where = document.spec.device, ModelDtype.for_document(document.spec.dtype)
     try:
         opened = open_model_source(path, *where, document.text)
     except InputError as refused:

@@ -96,8 +96,7 @@ MISUSED: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: attend("a", dtype="float16"),
-        "dtype must be one of float32, float64. It is float16. Weights that are stored as float16 "
-        "are converted to float32 without loss.",
+        "dtype must be one of float32, float64. It is 'float16'. Did you mean float64?",
     ),
     (lambda: attend("a", device=0), "device must be one of auto, cpu, cuda, mps. It is 0."),
     (lambda: attend("a", mask=[]), "mask must be one of none, causal, window, own. It is []."),

@@ -10,7 +10,7 @@ import pytest
 import visualizer
 from tests.support.hub_folders import COMMIT, cache_config, cache_folder, repository
 from visualizer.app import main
-from visualizer.attention.spec import Device
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.errors import InputError
 from visualizer.models import model_path
 from visualizer.models.cached_models import LocalModelEntry, list_cached_models
@@ -44,7 +44,9 @@ def test_models_are_listed_with_their_sizes(tmp_path: Path, tiny_model_folder: P
     another, tiny = list_cached_models(tmp_path)
     size = sum(file.stat().st_size for file in tiny_model_folder.iterdir())
     numbers = tiny.parameters
-    assert tiny == LocalModelEntry("org/tiny", real, "llama", 2, 4, numbers, size)
+    assert tiny == LocalModelEntry(
+        "org/tiny", real, "llama", 2, 4, numbers, size, ModelDtype.FLOAT32
+    )
     assert 4 * numbers < (tiny_model_folder / "model.safetensors").stat().st_size < 5 * numbers
     assert (another.name, another.kind, another.layers, another.heads, another.parameters) == (
         "Another/one", "mistral", 3, 4, 17,

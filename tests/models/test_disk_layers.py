@@ -29,7 +29,7 @@ from tests.support.tiny_models import (
     tiny_model,
 )
 from tests.support.tiny_vision_models import picture, save_vision_model
-from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.errors import InputError
 from visualizer.language.sampling import SamplingSettings
 from visualizer.models.disk_layers import LAYOUT_MISMATCH
@@ -58,7 +58,7 @@ REFUSED = frozenset({
 KINDS = ("llama", "qwen3", "gemma3_text", "gpt2", "bert")
 
 
-def both(folder: Path, dtype: Dtype = Dtype.FLOAT32) -> tuple[OpenedModel, OpenedModel]:
+def both(folder: Path, dtype: ModelDtype = ModelDtype.FLOAT32) -> tuple[OpenedModel, OpenedModel]:
     """Open a model in memory and from disk."""
     plain = open_model(folder, Device.CPU, dtype)
     streamed = open_model(folder, Device.CPU, dtype, is_from_disk=True)
@@ -168,7 +168,7 @@ def test_an_image_model_can_run_from_disk(tmp_path: Path) -> None:
 
 
 def test_float64_is_computed_in_float64(tmp_path: Path) -> None:
-    plain, streamed = both(save_tiny_model(tmp_path / "m", "llama"), Dtype.FLOAT64)
+    plain, streamed = both(save_tiny_model(tmp_path / "m", "llama"), ModelDtype.FLOAT64)
     assert_same_runs(plain.attend(TEXT), streamed.attend(TEXT))
 
 
@@ -297,7 +297,7 @@ def test_a_closed_model_is_opened_from_disk_again(tmp_path: Path) -> None:
 def test_the_estimate_counts_bytes_read_and_held(tmp_path: Path) -> None:
     folder = save_tiny_model(tmp_path / "m", "llama")
     known = read_model_folder(folder)
-    found = estimate_disk_streaming(known, Dtype.FLOAT32)
+    found = estimate_disk_streaming(known, ModelDtype.FLOAT32)
     model = tiny_model("llama")
     layers = [sum(each.numel() for each in layer.parameters()) for layer in model.model.layers]
     outside = known.parameters - sum(layers)

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 import visualizer
 from tests.support.small_trainings import begun, finish, quick
-from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.errors import InputError
 from visualizer.explanations.explain import explain
 from visualizer.language.checkpoints import read_metadata, write_weights
@@ -186,7 +186,7 @@ def test_a_run_a_checkpoint_and_snapshots_can_be_opened(folder: Path) -> None:
 
 
 def test_every_step_of_a_layer_is_recognized(folder: Path, example: OpenedModel) -> None:
-    model = open_model(folder, Device.CPU, Dtype.FLOAT64)
+    model = open_model(folder, Device.CPU, ModelDtype.FLOAT64)
     for each, feeds in ((model, True), (example, False)):
         text = each.folder.initial_text[:8]
         trace = each.attend(text)[0].run.trace

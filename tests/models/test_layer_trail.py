@@ -14,7 +14,7 @@ from tests.support.reference_llama import ReferenceLlama
 from tests.support.reference_tokenizer import tokenizer_of
 from tests.support.tiny_models import save_tiny_model
 from visualizer.attention.layer_operations import EmbeddedTokens, ResidualStream
-from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.explanations.cell_terms import CombinationRule
 from visualizer.explanations.explain import explain
 from visualizer.models import surrounding_stages
@@ -97,9 +97,11 @@ def walked(model: OpenedModel, text: str, layer: int, head: int, place: int) -> 
 
 
 # transformers computes norms, angles and softmax in float32 regardless of the model's dtype.
-@pytest.mark.parametrize(("dtype", "most"), [(Dtype.FLOAT64, 1e-6), (Dtype.FLOAT32, 5e-6)])
+@pytest.mark.parametrize(
+    ("dtype", "most"), [(ModelDtype.FLOAT64, 1e-6), (ModelDtype.FLOAT32, 5e-6)]
+)
 def test_every_value_on_the_trail_matches_the_checkpoint(
-    tmp_path: Path, dtype: Dtype, most: float
+    tmp_path: Path, dtype: ModelDtype, most: float
 ) -> None:
     save_tiny_model(tmp_path, "llama", num_hidden_layers=4)
     walk, end = walked(open_model(tmp_path, Device.CPU, dtype), TEXT, 3, 1, 6)
@@ -112,7 +114,7 @@ def test_every_value_on_the_trail_matches_the_checkpoint(
 
 def test_every_stage_of_every_layer_matches_the_checkpoint(tmp_path: Path) -> None:
     save_tiny_model(tmp_path, "llama", num_hidden_layers=3)
-    model = open_model(tmp_path, Device.CPU, Dtype.FLOAT64)
+    model = open_model(tmp_path, Device.CPU, ModelDtype.FLOAT64)
     (found,) = model.attend(TEXT)
     layers = ReferenceLlama(tmp_path).layers(tokenizer_of(model)(TEXT)["input_ids"])
     assert {*found.run.trace.names} == {*layers[0]}

@@ -14,7 +14,7 @@ from tests.support.mapped_files import mapped_of, opened_of
 from tests.support.tiny_models import WORDS, save_tiny_model
 from visualizer.attention.mapped_tensors import ALIGNMENT_MARGIN_BYTES
 from visualizer.attention.run import USABLE_MEMORY_SHARE
-from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.errors import InputError
 from visualizer.format import format_size
 from visualizer.models import long_text_runner, long_text_vectors
@@ -54,17 +54,17 @@ def numbers_of(run: Run) -> dict[str, np.ndarray]:
     return {name: run.trace.read(name) for name in run.trace.names}
 
 
-@pytest.mark.parametrize("dtype", [Dtype.FLOAT32, Dtype.FLOAT64])
+@pytest.mark.parametrize("dtype", [ModelDtype.FLOAT32, ModelDtype.FLOAT64])
 def test_values_equal_those_of_vectors_in_memory(
-    cache: Path, folder: Path, dtype: Dtype, monkeypatch: pytest.MonkeyPatch
+    cache: Path, folder: Path, dtype: ModelDtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, _model = open_model_folder(folder, Device.CPU, dtype)
-    in_file = read_text(source, TEXT, Device.CPU, dtype=dtype)
-    size = OF_TOKEN * TOKENS * (2 if dtype is Dtype.FLOAT64 else 1)
+    in_file = read_text(source, TEXT, Device.CPU, dtype=dtype.document_dtype)
+    size = OF_TOKEN * TOKENS * (2 if dtype is ModelDtype.FLOAT64 else 1)
     assert mapped_of(cache) == [-(-(size + ALIGNMENT_MARGIN_BYTES) // 4096) * 4096]
     assert in_file.trace.tensor("keys").dtype is getattr(torch, dtype)
     monkeypatch.setattr(long_text_vectors, "MAX_MEMORY_BYTES", 2**30)
-    in_memory = read_text(source, TEXT, Device.CPU, dtype=dtype)
+    in_memory = read_text(source, TEXT, Device.CPU, dtype=dtype.document_dtype)
     assert len(mapped_of(cache)) == 1
     found, wanted = numbers_of(in_file), numbers_of(in_memory)
     assert [*found] == [*wanted]

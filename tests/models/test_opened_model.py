@@ -18,7 +18,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from tests.support.tiny_models import save_tiny_model, tiny_model
-from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.errors import InputError
 from visualizer.models import model_loading
 from visualizer.models.model_folder import parameter_bytes, read_model_folder
@@ -112,7 +112,7 @@ def test_opening_and_running_a_model_does_not_use_the_network(
 
 
 def test_the_weights_have_the_requested_dtype(tiny_model_folder: Path) -> None:
-    model = open_model(tiny_model_folder, Device.CPU, Dtype.FLOAT64)
+    model = open_model(tiny_model_folder, Device.CPU, ModelDtype.FLOAT64)
     assert next(model.model.parameters()).dtype is torch.float64
 
 
@@ -169,7 +169,7 @@ def test_heads_that_cannot_be_divided_are_rejected_before_connecting(
 @pytest.mark.usefixtures("eight_ranks")
 def test_processes_share_the_memory_of_the_machine(tmp_path: Path, machine: Machine) -> None:
     saved = save_tiny_model(tmp_path / "wide", num_attention_heads=8, num_key_value_heads=8)
-    needed = parameter_bytes(read_model_folder(saved).parameters, Dtype.FLOAT32)
+    needed = parameter_bytes(read_model_folder(saved).parameters, ModelDtype.FLOAT32)
     machine.set_free_bytes(needed)
     with pytest.raises(InputError, match="is available"):
         open_model(saved, Device.CPU, parallelism=Parallelism.TENSOR)
@@ -282,7 +282,7 @@ def test_a_cancelled_loading_keeps_no_weights(stored: torch.dtype, tmp_path: Pat
     before = {id(each) for each in gc.get_objects() if isinstance(each, torch.nn.Parameter)}
     for opening in (partial(open_model, folder), partial(open_model_source, folder, text="a")):
         with pytest.raises(CancelledError):
-            opening(device=Device.CPU, dtype=Dtype.FLOAT32, progress=stop_at_half)
+            opening(device=Device.CPU, dtype=ModelDtype.FLOAT32, progress=stop_at_half)
     assert weights
     gc.collect()
     left = [each() for each in weights]
@@ -302,5 +302,5 @@ def test_layers_heads_and_bytes_are_read_from_the_config(tmp_path: Path) -> None
     for kind in ("llama", "gpt2", "bart"):
         found = read_model_folder(save_tiny_model(tmp_path / kind, kind, n_layer=2, n_head=4))
         assert (found.layers, found.heads) == (2, 4)
-        assert parameter_bytes(found.parameters, Dtype.FLOAT64) == 8 * found.parameters
+        assert parameter_bytes(found.parameters, ModelDtype.FLOAT64) == 8 * found.parameters
     assert not read_model_folder(tmp_path / "llama", has_fingerprint=False).fingerprint

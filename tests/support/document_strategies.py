@@ -29,6 +29,7 @@ from visualizer.attention.spec import (
     HeadArrangement,
     MaskKind,
     MaskPlacement,
+    ModelDtype,
     NormalisationKind,
     NumberMatrix,
     PositionKind,
@@ -260,6 +261,7 @@ MODELS = structs(
     image=st.none() | st.just(ImageFile()) | structs(ImageFile, path=PATHS, sha256=HASHES),
     edits=by_place(EDITS),
     cuts=by_place(CUTS),
+    half_dtype=st.sampled_from([None, ModelDtype.BFLOAT16, ModelDtype.FLOAT16]),
 )
 DOCUMENTS = structs(
     Document,

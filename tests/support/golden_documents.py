@@ -14,7 +14,14 @@ from visualizer.attention.captured_attention import (
     LayerMask,
 )
 from visualizer.attention.run import Run, run
-from visualizer.attention.spec import AttentionSpec, BooleanMatrix, Device, MaskKind, NumberMatrix
+from visualizer.attention.spec import (
+    AttentionSpec,
+    BooleanMatrix,
+    Device,
+    MaskKind,
+    ModelDtype,
+    NumberMatrix,
+)
 from visualizer.documents.document_file import DOCUMENT_SUFFIX, document_bytes
 from visualizer.documents.schema import SCHEMA_VERSION
 from visualizer.models.model_source import CutEdges, HeadEdit, HeadEditKind, ImageFile, ModelSource
@@ -184,6 +191,11 @@ def _saved() -> dict[str, tuple[Document, View, Run | None]]:
         "model": (READ, View(head_order=HeadOrder.ALIKE, playhead=BY_ROW), None),
         "image": (SEEN, View(playhead=BY_ROW), None),
         "edited": (EDITED, View(playhead=BY_ROW), None),
+        "half": (
+            replace(READ, model=replace(SOURCE, half_dtype=ModelDtype.BFLOAT16)),
+            View(playhead=BY_ROW),
+            None,
+        ),
         "trail": (READ, TRAIL, None),
         "steps": (WITH_STEPS, View(playhead=BY_ROW, pinned=Cell("capped", (0, 1, 1))), None),
         "vectors": (WITH_VECTORS, View(playhead=BY_ROW, pinned=Cell("scores", (1, 0, 1))), None),

@@ -28,6 +28,7 @@ from visualizer.attention.spec import (
     Device,
     Dtype,
     MaskKind,
+    ModelDtype,
     PositionKind,
 )
 from visualizer.attention.stages import stages
@@ -48,7 +49,6 @@ MAX_INTEGER = 2**63
 MAX_MATRIX_ELEMENTS = 2**28
 """Maximum number of elements in a matrix: 2 GiB in float64."""
 MAX_PATH_LENGTH = 4_096
-HALF_TYPES = ("bfloat16", "float16", "half")
 MAX_QUOTED_NAME_LENGTH = 60
 """Maximum number of characters of an unknown name that a message quotes."""
 CUSTOM_WEIGHT_LAYERS = {**OWN_LAYERS, **OWN_BIASES}
@@ -152,18 +152,22 @@ def validate_device(value: object) -> Device:
 
 def validate_dtype(value: object) -> Dtype:
     """Return a floating-point type, given its name, a ``torch.dtype`` or a NumPy dtype."""
+    return validate_choice("dtype", Dtype, _dtype_name(value))
+
+
+def validate_model_dtype(value: object) -> ModelDtype:
+    """Return the type in which a model computes; see `validate_dtype`."""
+    return validate_choice("dtype", ModelDtype, _dtype_name(value))
+
+
+def _dtype_name(value: object) -> object:
+    """Return the name of a type; other values are returned unchanged."""
     name = value
     if _is_torch_type("dtype", value):
         name = str(value).removeprefix("torch.")
     elif isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         name = np.dtype(value).name
-    if isinstance(name, str) and name in HALF_TYPES:
-        sentence = (
-            f"dtype must be one of {', '.join(Dtype)}. It is {name}. Weights that are stored as "
-            f"{name} are converted to float32 without loss."
-        )
-        raise InputError("dtype", sentence)
-    return validate_choice("dtype", Dtype, name)
+    return name
 
 
 def _is_torch_type(kind: str, value: object) -> bool:

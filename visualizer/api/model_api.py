@@ -9,8 +9,8 @@ from visualizer.api.argument_validation import (
     describe_value,
     validate_bool,
     validate_device,
-    validate_dtype,
     validate_integer,
+    validate_model_dtype,
     validate_number,
     validate_path,
     validate_sampling,
@@ -21,7 +21,7 @@ from visualizer.api.argument_validation import (
 from visualizer.api.generated_text import GeneratedText, generated_text
 from visualizer.api.model_attention import ModelAttention
 from visualizer.api.model_inputs import parse_kept_parts, parse_model_input, parse_single_input
-from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.brief_repr import truncate
 from visualizer.errors import InputError
 from visualizer.models.model_source import MAX_HEAD_SCALE, HeadEdit, HeadEditKind
@@ -44,7 +44,7 @@ def open_model(
     path: str | Path,
     *,
     device: object = Device.AUTO,
-    dtype: object = Dtype.FLOAT32,
+    dtype: object = ModelDtype.AUTO,
     from_disk: bool = False,
 ) -> Model:
     """Open a Transformers model from its folder: ``open_model("models/SmolLM2-135M")``.
@@ -61,7 +61,10 @@ def open_model(
     device : str or torch.device
         ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``. A device that is not available is rejected.
     dtype : str or torch.dtype
-        ``"float32"`` or ``"float64"``. 16-bit weights are converted without loss.
+        The type in which the model computes: ``"float32"``, ``"float64"``, ``"bfloat16"`` or
+        ``"float16"``. ``"auto"`` stands for float32, to which 16-bit weights are converted without
+        loss, or for the type of 16-bit weights that do not fit in the memory as float32. If a model
+        computes in 16 bits, `ModelAttention.notices` state how much the weights can differ.
     from_disk : bool
         Whether to leave the layers on disk and read them one at a time, for models that are larger
         than memory. The device must be the CPU.
@@ -79,9 +82,11 @@ def open_model(
     from visualizer.models.opened_model import open_model as opened
 
     fix_mmap_threshold()
-    place, where = validate_path("path", path), (validate_device(device), validate_dtype(dtype))
-    check_device_available(*where)
-    return Model(opened(place, *where, is_from_disk=validate_bool("from_disk", from_disk)))
+    folder, where = validate_path("path", path), validate_device(device)
+    computed_in = validate_model_dtype(dtype)
+    check_device_available(where, computed_in)
+    is_disk = validate_bool("from_disk", from_disk)
+    return Model(opened(folder, where, computed_in, is_from_disk=is_disk))
 
 
 # This is a dataclass, because `help` would evaluate the types of a Struct's fields, which are
@@ -399,7 +404,8 @@ class Model:
         """Split the logit of a next token into direct contributions of the heads and layers.
 
         ``heads`` [layer, head], ``rest`` [layer], ``embedding`` and ``bias`` sum to ``logit``. The
-        direct contribution of a head differs from the effect of ablating it; see `ablations`.
+        direct contribution of a head differs from the effect of ablating it; see `ablations`. A
+        model that computes in 16 bits runs in float32.
 
         Parameters
         ----------

@@ -284,8 +284,14 @@ def evenly_spaced_rows(count: int, most: int) -> np.ndarray:
 
 
 def to_readonly_array(tensor: Tensor) -> np.ndarray:
-    """Return the numbers of a tensor as a read-only array."""
-    array: np.ndarray = tensor.detach().cpu().numpy()
+    """Return the numbers of a tensor as a read-only array; 16-bit types become float32.
+
+    NumPy has no bfloat16, and reductions in float16 overflow.
+    """
+    whole = tensor.detach().cpu()
+    if whole.is_floating_point() and whole.dtype.itemsize < np.dtype(np.float32).itemsize:
+        whole = whole.float()
+    array: np.ndarray = whole.numpy()
     array.flags.writeable = False
     return array
 

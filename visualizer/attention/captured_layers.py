@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
     Tensor = torch.Tensor
 
+HALF_TOLERANCE = 4
+"""Maximum accepted difference between captured weights and the softmax of 16-bit scores, in units
+of the type's precision: a score may be rounded to the next number."""
 MAX_CELLS_AT_ONCE = 2**20
 """Maximum number of cells that are compared together; larger layers are compared head by head."""
 
@@ -61,7 +64,8 @@ class WeightSample(Struct, frozen=True, eq=False):
                 np.unique(np.linspace(0, queries - 1, count).round().astype(int))
             )
         own = weights if len(rows) == queries else weights[:, rows.to(weights.device)]
-        sums, lowest = to_float64_on_cpu(weights.sum(-1)), weights.amin()
+        wide = torch.promote_types(weights.dtype, torch.float32)
+        sums, lowest = to_float64_on_cpu(weights.sum(-1, dtype=wide)), weights.amin()
         odd = int(weights.isnan().sum()) if bool(lowest.isnan()) else 0
         is_negative = bool((weights < 0).any()) if odd else bool(lowest < 0)
         return cls(rows, own.cpu(), sums, is_negative, odd)
@@ -76,7 +80,7 @@ class WeightSample(Struct, frozen=True, eq=False):
 
 
 class CapturedLayerSource(Protocol):
-    """Source of one layer's captured numbers."""
+    """Source of one layer's captured numbers, in the type in which the model computes."""
 
     def weights(self) -> Tensor:
         """Return the captured weights or scores, [head, query, key]."""
@@ -175,7 +179,8 @@ class CapturedStageCalculator:
         return found
 
     def _compute_stage_by_name(self, name: str, layer: int) -> dict[str, Tensor]:
-        return {name: self.compute_stage_in_layer(name, layer)}
+        found = self.compute_stage_in_layer(name, layer)
+        return {name: found.to(getattr(torch, self._captured.dtype))}
 
     def _stage_shape(self, name: str) -> tuple[int, ...]:
         captured, vectors = self._captured, self._captured.vectors
@@ -193,7 +198,8 @@ class CapturedStageCalculator:
         if name in VECTOR_ROLES:
             return own.vectors(name)
         if name == Role.CONTEXT:
-            return own.weights() @ own.vectors(Role.VALUES)
+            values = own.vectors(Role.VALUES)
+            return own.weights().to(values.dtype) @ values
         if name == Role.BIAS:
             bias = own.bias()
             assert bias is not None
@@ -258,6 +264,7 @@ class CapturedStageCalculator:
         vectors = self._captured.vectors
         has_sinks = vectors is not None and vectors.sinks is not None
         sinks = self._sources[layer].sinks() if has_sinks else None
+        within = max(within, HALF_TOLERANCE * torch.finfo(scores.dtype).eps)
         if scores.numel() <= MAX_CELLS_AT_ONCE:
             difference = _softmax_over_keys(scores, None if sinks is None else sinks[:, None, None])
             return bool((difference.sub_(sample.weights).abs_() <= within).all())
@@ -269,7 +276,9 @@ class CapturedStageCalculator:
 
 
 def _softmax_over_keys(scores: Tensor, sink: Tensor | None) -> Tensor:
+    """Compute weights as models do: in float32 if the scores have 16 bits."""
+    wide = torch.promote_types(scores.dtype, torch.float32)
     if sink is None:
-        return torch.softmax(scores, -1)
-    column = sink.expand(*scores.shape[:-1], 1)
-    return torch.softmax(torch.cat([scores, column], -1), -1)[..., :-1]
+        return torch.softmax(scores, -1, dtype=wide)
+    column = sink.to(scores.dtype).expand(*scores.shape[:-1], 1)
+    return torch.softmax(torch.cat([scores, column], -1), -1, dtype=wide)[..., :-1]

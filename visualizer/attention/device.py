@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import psutil
 import torch
 
-from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.spec import Device, Dtype, ModelDtype
 from visualizer.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def available_devices() -> tuple[Device, ...]:
     return (*found, Device.CPU)
 
 
-def resolve_device(wanted: Device, dtype: Dtype) -> tuple[Device, str | None]:
+def resolve_device(wanted: Device, dtype: Dtype | ModelDtype) -> tuple[Device, str | None]:
     """Choose the device to compute on.
 
     Returns
@@ -112,7 +112,7 @@ def resolve_device(wanted: Device, dtype: Dtype) -> tuple[Device, str | None]:
     return wanted, None
 
 
-def check_device_available(wanted: Device, dtype: Dtype = Dtype.FLOAT32) -> None:
+def check_device_available(wanted: Device, dtype: Dtype | ModelDtype = Dtype.FLOAT32) -> None:
     """Raise `InputError` if a device is unavailable, instead of using the CPU.
 
     Raises
@@ -128,9 +128,8 @@ def check_device_available(wanted: Device, dtype: Dtype = Dtype.FLOAT32) -> None
         usable = ", ".join(
             device for device in available_devices() if _supports_dtype(device, dtype)
         )
-        sentence = (
-            f"{name} {problem}. Available for {dtype}: {usable}. Use one of these, or 'auto'."
-        )
+        purpose = "" if dtype == ModelDtype.AUTO else f" for {dtype}"
+        sentence = f"{name} {problem}. Available{purpose}: {usable}. Use one of these, or 'auto'."
         raise InputError("device", sentence)
 
 
@@ -151,5 +150,5 @@ def free_device_bytes(device: Device) -> int:
     return int(min(psutil.virtual_memory().available, allocatable_bytes()))
 
 
-def _supports_dtype(device: Device, dtype: Dtype) -> bool:
-    return not (device is Device.MPS and dtype is Dtype.FLOAT64)
+def _supports_dtype(device: Device, dtype: Dtype | ModelDtype) -> bool:
+    return not (device is Device.MPS and dtype == Dtype.FLOAT64)

@@ -165,6 +165,42 @@ class Dtype(SettingChoice):
     FLOAT64 = "float64", "float64"
 
 
+class ModelDtype(SettingChoice):
+    """Floating-point type in which a Transformers model computes.
+
+    `AUTO` stands for float32 or, if the weights are stored in 16 bits and do not fit in the memory
+    as float32, for their own type.
+    """
+
+    AUTO = "auto", "Automatic"
+    FLOAT32 = "float32", "float32"
+    FLOAT64 = "float64", "float64"
+    BFLOAT16 = "bfloat16", "bfloat16"
+    FLOAT16 = "float16", "float16"
+
+    @classmethod
+    def for_document(cls, dtype: Dtype) -> ModelDtype:
+        """Return the type in which to open a model for a document with a data type."""
+        return cls.FLOAT64 if dtype is Dtype.FLOAT64 else cls.AUTO
+
+    @property
+    def document_dtype(self) -> Dtype:
+        """The data type of a document with a model that computes in this type."""
+        return Dtype.FLOAT64 if self is ModelDtype.FLOAT64 else Dtype.FLOAT32
+
+    @property
+    def is_half(self) -> bool:
+        """Whether the type has 16 bits."""
+        return self in {ModelDtype.BFLOAT16, ModelDtype.FLOAT16}
+
+    @property
+    def itemsize(self) -> int:
+        """Number of bytes per value; that of float32 for `AUTO`."""
+        if self.is_half:
+            return 2
+        return 8 if self is ModelDtype.FLOAT64 else 4
+
+
 class Device(SettingChoice):
     """Compute device; `AUTO` stands for the fastest one available."""
 

@@ -6,7 +6,9 @@ import sys
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from visualizer.attention.spec import ModelDtype
 from visualizer.cli import option_parser
+from visualizer.cli.options import MODEL_DTYPE_OPTION
 from visualizer.console import escape_control_characters, print_message, write_output
 from visualizer.errors import InputError
 from visualizer.language.run_folder import RunFolder, choose_probe_text
@@ -90,6 +92,7 @@ def create_generate_parser() -> option_parser.CommandLineParser:
         metavar="N",
         help="use the snapshot saved after N training steps (default: the last snapshot)",
     )
+    text.add_argument("--dtype", **MODEL_DTYPE_OPTION)
     sampling = parser.add_argument_group("Sampling")
     sampling.add_argument(
         "--seed",
@@ -176,7 +179,7 @@ def _generate_with_transformers_model(
     from visualizer.models.kv_cache_generation import generate as generate_with_cache
     from visualizer.models.opened_model import open_model
 
-    opened = open_model(options.folder)
+    opened = open_model(options.folder, dtype=ModelDtype(options.dtype))
     _write_part(options.prompt + "\n" * options.chat)
     try:
         generate_with_cache(

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.saved_numbers import captured_header
 from visualizer.attention.settings import SettingGroup
-from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.cli import option_parser
 from visualizer.cli.document_options import apply_colour_options, build_figure_settings
 from visualizer.cli.export_files import (
@@ -23,7 +23,7 @@ from visualizer.cli.export_files import (
     write_exports,
 )
 from visualizer.cli.option_checks import first_export_option_error
-from visualizer.cli.options import OPTION_GROUPS, option_name
+from visualizer.cli.options import MODEL_DTYPE_OPTION, OPTION_GROUPS, option_name
 from visualizer.console import ConsoleProgress, print_message, write_output
 from visualizer.errors import InputError, not_found_error
 from visualizer.export.figures.document_attachment import max_embedded_layer_bytes
@@ -131,6 +131,7 @@ def create_model_parser() -> option_parser.CommandLineParser:
         ),
     )
     opened.add_argument("--device", **OPTION_GROUPS[SettingGroup.NUMBERS]["--device"])
+    opened.add_argument("--dtype", **MODEL_DTYPE_OPTION)
     opened.add_argument(
         "--from-disk",
         action="store_true",
@@ -218,11 +219,11 @@ def _run_model_and_write(options: argparse.Namespace, progress: ConsoleProgress)
     from visualizer.models.opened_model import open_model
 
     texts = _requested_texts(options)
-    device = Device(options.device or Device.AUTO)
-    check_device_available(device)
+    device, dtype = Device(options.device or Device.AUTO), ModelDtype(options.dtype)
+    check_device_available(device, dtype)
     if options.from_disk:
-        print_message(_describe_disk_reading_estimate(options.folder))
-    opened = open_model(options.folder, device, is_from_disk=options.from_disk)
+        print_message(_describe_disk_reading_estimate(options.folder, dtype))
+    opened = open_model(options.folder, device, dtype, is_from_disk=options.from_disk)
     if len(texts) > 1:
         _process_texts(options, opened, texts, progress)
         return 0
@@ -260,7 +261,7 @@ def _run_model_and_write(options: argparse.Namespace, progress: ConsoleProgress)
     return write_exports(jobs, figure_settings, progress, options)
 
 
-def _describe_disk_reading_estimate(folder: Path) -> str:
+def _describe_disk_reading_estimate(folder: Path, dtype: ModelDtype) -> str:
     """Describe the memory and the time that are required to stream a model from disk."""
     from visualizer.models.disk_streaming_estimate import (
         LAB_MODEL_REASON,
@@ -273,7 +274,7 @@ def _describe_disk_reading_estimate(folder: Path) -> str:
     if is_lab_model(folder):
         raise disk_streaming_error(folder.name, LAB_MODEL_REASON)
     found = read_model_folder(folder, has_fingerprint=False)
-    return estimate_disk_streaming(found, Dtype.FLOAT32).description
+    return estimate_disk_streaming(found, dtype).description
 
 
 def _process_texts(

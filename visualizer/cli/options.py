@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from visualizer.attention.layer_stages import DESCRIPTIONS, STAGE_ORDER
 from visualizer.attention.settings import SETTINGS_BY_NAME, Setting, SettingGroup, SettingKind
-from visualizer.attention.spec import OWN_LAYERS
+from visualizer.attention.spec import OWN_LAYERS, ModelDtype
 from visualizer.cli import option_parser
 from visualizer.cli.option_parser import CommandLineParser, NamedDescriptions, convert_lab_folder
 from visualizer.export.export_settings import PAPER_LABELS
@@ -244,6 +244,17 @@ SETTING_GROUPS = {
 }
 """Names of the settings that have an option, keyed by the title of the option group."""
 
+MODEL_DTYPE_OPTION: dict[str, Any] = {
+    "choices": [each.value for each in ModelDtype],
+    "default": ModelDtype.AUTO.value,
+    "metavar": "TYPE",
+    "help": (
+        "floating-point type in which the model computes: float32, float64, bfloat16 or float16; "
+        "auto selects float32 or, if the weights are stored in 16 bits and do not fit in the "
+        "memory as float32, their own type (default: auto)"
+    ),
+}
+"""Option of the commands that open a Transformers model."""
 OPTION_GROUPS: dict[str, dict[str, dict[str, Any]]] = {
     "Input": {
         "file": {

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visualizer.attention.settings import SettingGroup
-from visualizer.attention.spec import Device
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.cli import option_parser
-from visualizer.cli.options import OPTION_GROUPS
+from visualizer.cli.options import MODEL_DTYPE_OPTION, OPTION_GROUPS
 from visualizer.console import ConsoleProgress, print_message, write_output
 from visualizer.errors import InputError, system_error_reason
 from visualizer.models.model_folder import read_model_folder
@@ -108,6 +108,7 @@ def create_serve_parser() -> option_parser.CommandLineParser:
         help="split the layers across N processes",
     )
     model.add_argument("--device", **OPTION_GROUPS[SettingGroup.NUMBERS]["--device"])
+    model.add_argument("--dtype", **MODEL_DTYPE_OPTION)
     address = parser.add_argument_group("Network")
     address.add_argument(
         "--host", help=f"address to listen on (default: {DEFAULT_HOST}, this machine only)"
@@ -237,7 +238,11 @@ async def _serve_until_stopped(options: argparse.Namespace, token: str) -> int:
     count = options.tensor_parallel or options.pipeline_parallel or 1
     parallelism = "tensor" if options.tensor_parallel else "pipeline"
     processes = RankProcesses(
-        options.folder, options.device or Device.AUTO, count, parallelism if count > 1 else "none"
+        options.folder,
+        options.device or Device.AUTO,
+        count,
+        parallelism if count > 1 else "none",
+        ModelDtype(options.dtype),
     )
     server = ModelServer(JobQueue(processes), token)
     stopped = asyncio.Event()

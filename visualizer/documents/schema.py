@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 OLD_CELL_FIELDS = {"stage", "place", "fold", "part"}
 """Fields of a cell before schema 7 added the layer."""
-SCHEMA_VERSION = 10
+SCHEMA_VERSION = 11
 """Current schema version; increment it when saved fields change, and add a migration to
 `MIGRATIONS`.
 """
@@ -147,6 +147,7 @@ MIGRATIONS: dict[int, Callable[[Tree], Tree]] = {
     7: lambda tree: _add_document_fields(tree, {"weights_source": ""}),
     8: lambda tree: _change_documents(tree, _add_default_settings, "spec"),
     9: lambda tree: _add_fields(tree, {"flow": False}, "view"),
+    10: lambda tree: _add_document_fields(tree, {"half_dtype": None}, "model"),
 }
 """Functions that migrate a ``document.json`` to the next schema, keyed by its current version."""
 

@@ -119,6 +119,7 @@ def _model_checks(model: ModelSource) -> Iterator[NumberCheck]:
         yield re.fullmatch(_SHA256, model.image.sha256) is not None, "an image's hash"
     yield from check_edits_and_cuts(model)
     yield len(model.part) <= MAX_PATH_LENGTH, "a model's part"
+    yield model.half_dtype is None or model.half_dtype.is_half, "a model's data type"
     count = len(model.layers)
     are_layers = all(0 <= layer < MAX_VALUES["heads"] for layer in model.layers)
     yield are_layers and count <= MAX_LAYERS, "a list of model layers"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from visualizer.attention.spec import ModelDtype  # noqa: TC001 - the type of a field
 from visualizer.errors import InputError
 from visualizer.models.model_folder import model_name, read_model_folder
 from visualizer.models.model_path import (
@@ -36,6 +37,8 @@ class LocalModelEntry(Struct, frozen=True):
         Number of layers, of heads per layer, and of parameters; 0 if unknown.
     unavailable_reason : str
         The reason why the model cannot be opened, as a sentence; empty if it can be opened.
+    stored_dtype : ModelDtype or None
+        Type of most of the stored parameters; None if unknown.
     notice : str
         The parts of the model that are not used, as sentences; empty if all are used.
     """
@@ -47,6 +50,7 @@ class LocalModelEntry(Struct, frozen=True):
     heads: int = 0
     parameters: int = 0
     bytes: int = 0
+    stored_dtype: ModelDtype | None = None
     unavailable_reason: str = ""
     notice: str = ""
 
@@ -79,6 +83,7 @@ def _describe_model(path: Path) -> LocalModelEntry:
         folder.heads,
         folder.parameters,
         _folder_bytes(path),
+        folder.stored_dtype,
         notice=" ".join(folder.notices),
     )
 

@@ -19,7 +19,7 @@ from visualizer.storage.regular_file import open_regular_file
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from visualizer.attention.spec import Dtype
+    from visualizer.attention.spec import ModelDtype
     from visualizer.models.model_folder import ModelFolder
 
 SPEED_SAMPLE_BYTES = 32 * 2**20
@@ -87,7 +87,7 @@ def max_resident_parameters(folder: ModelFolder) -> int:
     return folder.parameters - folder.layer_sizes.parameters + folder.layer_sizes.largest_layer
 
 
-def estimate_disk_streaming(folder: ModelFolder, dtype: Dtype) -> DiskStreamingEstimate:
+def estimate_disk_streaming(folder: ModelFolder, dtype: ModelDtype) -> DiskStreamingEstimate:
     """Estimate the costs of streaming a model from disk, by reading part of its files.
 
     Raises

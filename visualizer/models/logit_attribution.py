@@ -7,7 +7,7 @@ lens".
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from torch import nn
 from visualizer.attention.cached_tensor import to_float64_on_cpu
 from visualizer.attention.model_forward_pass import LogitParts
 from visualizer.errors import InputError
+from visualizer.models.float32_computation import compute_in_float32, has_half_precision
 from visualizer.models.layer_recorder import first_input, first_output, layer_path
 from visualizer.models.layer_stage_builder import recognize_norm
 from visualizer.models.layer_values import are_tensors_close
@@ -75,6 +76,8 @@ def logit_parts(
 ) -> LogitParts:
     """Return the direct contributions of heads and layers to the logit of a next token.
 
+    A model that computes in 16 bits runs in float32.
+
     Parameters
     ----------
     token : int, optional
@@ -89,7 +92,10 @@ def logit_parts(
     """
     _check_model_supported(model, (Parallelism.TENSOR, Parallelism.PIPELINE))
     given, *_ = model.encode_inputs(text)
-    with _record_modules(model) as module_values:
+    # Rounded to 16 bits, the contributions would not sum to the logit.
+    is_half = has_half_precision(model.model)
+    exact = compute_in_float32(model.model, with_logits=True) if is_half else nullcontext()
+    with _record_modules(model) as module_values, exact:
         calls, _ = model.record_calls_by_layer({**given, "use_cache": False}, edits, cuts)
     layers = sorted(calls)
     names = [layer_path(calls[layer].module) for layer in layers]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from math import prod
 from os import SEEK_END
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from visualizer.attention.captured_attention import MAX_LAYERS
-from visualizer.attention.spec import Dtype
+from visualizer.attention.spec import ModelDtype
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError, system_error_reason
 from visualizer.format import format_size
@@ -66,6 +67,11 @@ _LIMITS = (
      MAX_SETTINGS_BYTES),
     (re.compile("|".join(map(re.escape, VOCABULARY_FILES))), MAX_VOCABULARY_BYTES),
 )  # fmt: skip
+_STORED_TYPES = {
+    "F64": ModelDtype.FLOAT64, "F32": ModelDtype.FLOAT32, "F16": ModelDtype.FLOAT16,
+    "BF16": ModelDtype.BFLOAT16,
+}  # fmt: skip
+"""Types in which models compute, by their names in ``.safetensors`` files."""
 _LAYER_COUNT = re.compile(r"(num|n|encoder|decoder)_(\w+_)?(layers?|blocks?)|(num_)?depth")
 _LAYER_LISTS = ("depths", "block_sizes", "attention_types", "stage_num_blocks")
 """Names of settings that list the number of layers in each part of a model."""
@@ -216,6 +222,9 @@ class ModelFolder(Struct, frozen=True):
         Training step of a model from the language lab, if its file records it.
     notices : tuple of str
         Sentences about parts of the folder that are not used.
+    stored_dtype : ModelDtype or None
+        Type of most of the stored parameters; None for other types, such as those of quantized
+        weights.
     """
 
     path: Path
@@ -233,6 +242,7 @@ class ModelFolder(Struct, frozen=True):
     is_quantised: bool = False
     training_step: int | None = None
     notices: tuple[str, ...] = ()
+    stored_dtype: ModelDtype | None = None
 
     __repr__ = brief_repr
 
@@ -242,9 +252,29 @@ class ModelFolder(Struct, frozen=True):
         return choose_probe_text(self.lab_run.sample, self.lab_run.settings) if self.lab_run else ""
 
 
-def parameter_bytes(parameters: int, dtype: Dtype) -> int:
+def parameter_bytes(parameters: int, dtype: ModelDtype) -> int:
     """Return the number of bytes that parameters take in memory."""
-    return parameters * (8 if dtype is Dtype.FLOAT64 else 4)
+    return parameters * dtype.itemsize
+
+
+def choose_model_dtype(
+    wanted: ModelDtype, stored: ModelDtype | None, parameters: int, free: float
+) -> ModelDtype:
+    """Return the type in which a model computes.
+
+    Parameters
+    ----------
+    stored : ModelDtype or None
+        The type of most of the stored weights.
+    parameters : int
+        Number of parameters in memory.
+    free : float
+        Number of free bytes.
+    """
+    if wanted is not ModelDtype.AUTO:
+        return wanted
+    is_small = parameter_bytes(parameters, ModelDtype.FLOAT32) <= free
+    return stored if stored and stored.is_half and not is_small else ModelDtype.FLOAT32
 
 
 def is_model_folder(path: Path) -> bool:
@@ -286,6 +316,7 @@ def read_model_folder(path: Path, *, has_fingerprint: bool = True) -> ModelFolde
         layer_sizes=_compute_layer_sizes(weights, layers),
         is_quantised="quantization_config" in config,
         notices=tuple(filter(None, (unused_submodels_notice(name, config), _adapter_notice(path)))),
+        stored_dtype=_find_stored_dtype(weights),
     )
 
 
@@ -486,6 +517,14 @@ class TensorHeader(Struct, frozen=True):
 def read_tensor_headers(files: Sequence[Path]) -> list[TensorHeader]:
     """List the tensors in weights files from their headers; reject damaged files."""
     return [tensor for file in files for tensor in _read_file_tensor_headers(file)]
+
+
+def _find_stored_dtype(weights: Sequence[TensorHeader]) -> ModelDtype | None:
+    """Return the type of most parameters; None if models do not compute in it."""
+    counts = Counter[str]()
+    for each in weights:
+        counts[each.type] += each.element_count
+    return _STORED_TYPES.get(max(counts, key=lambda name: counts[name], default=""))
 
 
 def _compute_layer_sizes(weights: Sequence[TensorHeader], layers: int) -> LayerSizes:

@@ -11,10 +11,11 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from msgspec.structs import replace
 
 from visualizer.attention import device as attention_device
 from visualizer.attention.run import USABLE_MEMORY_SHARE, format_gib
-from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.errors import InputError, first_line, is_out_of_memory
 from visualizer.models.attention_recorder import EAGER_ATTENTION
 from visualizer.models.disk_layers import (
@@ -38,6 +39,7 @@ from visualizer.models.model_folder import (
     IMAGE_CONFIG_FILE,
     ModelFolder,
     check_image_config,
+    choose_model_dtype,
     parameter_bytes,
     positive_int_or_zero,
     read_model_folder,
@@ -65,6 +67,11 @@ if TYPE_CHECKING:
 ABSENT_ADAPTER_FOLDER = "no adapter"
 """A subfolder that does not exist, so that peft finds no adapter."""
 DISTRIBUTED_DISK_ERROR = "a model can be split across processes or run from disk, but not both"
+AUTOMATIC_HALF_NOTICE = (
+    "{name} computes in {dtype}, the type of its stored weights, because float32 would need "
+    "{needs} of memory."
+)
+STORED_HALF_HINT = "Its weights are stored as {dtype}; select this type to use half the memory."
 CPU_ONLY_ERROR = "running from disk is supported on the CPU only"
 LOADING_LABEL = "Loading weights"
 """Label of the progress bar for the loop in which transformers assigns weights."""
@@ -96,7 +103,7 @@ class LoadedModel(NamedTuple):
 def load_model(
     path: Path,
     device: Device = Device.AUTO,
-    dtype: Dtype = Dtype.FLOAT32,
+    dtype: ModelDtype = ModelDtype.AUTO,
     progress: Progress = ignore_progress,
     parallelism: Parallelism = Parallelism.NONE,
     *,
@@ -118,6 +125,7 @@ def load_model(
         device = Device.CPU
     where, _ = attention_device.resolve_device(device, dtype)
     ranks = _create_process_group(folder, parallelism, where)
+    folder, dtype = _choose_dtype(folder, dtype, parameters, where, ranks)
     needed = parameter_bytes(parameters, dtype)
     with ranks.propagate_errors():  # before any process fills the memory
         _check_model_fits_memory(folder, needed, where, dtype, ranks, is_from_disk=is_from_disk)
@@ -160,27 +168,62 @@ def load_model(
     return LoadedModel(folder, model, tokenizer, where, ranks, on_disk)
 
 
+def _choose_dtype(
+    folder: ModelFolder,
+    wanted: ModelDtype,
+    parameters: int,
+    device: Device,
+    ranks: ModelProcessGroup,
+) -> tuple[ModelFolder, ModelDtype]:
+    """Return the type in which the model computes, and the folder with a notice about the choice.
+
+    Parameters
+    ----------
+    parameters : int
+        Number of parameters that are in memory at the same time.
+    """
+    stored, room = folder.stored_dtype, _usable_device_bytes(device)
+    own_parameters = _parameters_per_process(parameters, device, ranks)
+    dtype = choose_model_dtype(wanted, stored, own_parameters, room)
+    if wanted is not ModelDtype.AUTO or ranks.all_ranks_agree(not dtype.is_half):
+        return folder, dtype
+    assert stored is not None
+    needs = format_gib(parameter_bytes(parameters, ModelDtype.FLOAT32))
+    notice = AUTOMATIC_HALF_NOTICE.format(name=folder.name, dtype=stored, needs=needs)
+    return replace(folder, notices=(*folder.notices, notice)), stored
+
+
 def _check_model_fits_memory(
     folder: ModelFolder,
     needed: int,
     device: Device,
-    dtype: Dtype,
+    dtype: ModelDtype,
     ranks: ModelProcessGroup,
     *,
     is_from_disk: bool,
 ) -> None:
-    # Each process has its own GPU, but all share the memory of the machine.
-    needed //= ranks.count if device is Device.CUDA else 1
-    free = USABLE_MEMORY_SHARE * attention_device.free_device_bytes(device)
+    needed, free = _parameters_per_process(needed, device, ranks), _usable_device_bytes(device)
     if needed > free:
         sentence = (
             f"{folder.name} needs {format_gib(needed)} of memory as {dtype}; "
             f"{format_gib(free)} is available."
         )
+        stored = folder.stored_dtype
+        if stored and stored.is_half and not dtype.is_half:
+            sentence = f"{sentence} {STORED_HALF_HINT.format(dtype=stored)}"
         is_spread = ranks.parallelism is not Parallelism.NONE
         if not (is_from_disk or is_spread or no_disk_streaming_reason(folder)):
             sentence = f"{sentence} {RUN_FROM_DISK_HINT}"
         raise InputError("model", sentence)
+
+
+def _parameters_per_process(count: int, device: Device, ranks: ModelProcessGroup) -> int:
+    """Return the share of one process: each has its own GPU, but all share the main memory."""
+    return count // (ranks.count if device is Device.CUDA else 1)
+
+
+def _usable_device_bytes(device: Device) -> float:
+    return USABLE_MEMORY_SHARE * attention_device.free_device_bytes(device)
 
 
 def _check_disk_streaming(folder: ModelFolder, device: Device, parallelism: Parallelism) -> None:
@@ -225,10 +268,12 @@ def _create_process_group(
     return ModelRank(parallelism, heads, device)
 
 
-def _load_lab_model(path: Path, device: Device, dtype: Dtype) -> LoadedModel:
+def _load_lab_model(path: Path, device: Device, dtype: ModelDtype) -> LoadedModel:
     _import_transformers()
     from visualizer.models.lab_transformer import read_lab_model  # imports transformers
 
+    if dtype is ModelDtype.AUTO:
+        dtype = ModelDtype.FLOAT32
     where, _ = attention_device.resolve_device(device, dtype)
     with _silence_libraries():
         folder, model, tokenizer = read_lab_model(path)

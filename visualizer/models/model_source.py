@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from visualizer.attention.captured_attention import MAX_CUT_EDGES, MAX_TOKENS
-from visualizer.attention.spec import MAX_VALUES
+from visualizer.attention.spec import MAX_VALUES, ModelDtype
 from visualizer.format import format_count
 
 if TYPE_CHECKING:
@@ -202,6 +202,8 @@ class ModelSource(Struct, frozen=True):
         the first kind, or for that of the decoder if there is a second text.
     image : ImageFile or None
         Input of a vision model, in place of the text; None for text models.
+    half_dtype : ModelDtype or None
+        The 16-bit type in which the model computes; None for the data type of the document.
     """
 
     folder: str
@@ -214,6 +216,7 @@ class ModelSource(Struct, frozen=True):
     is_chat: bool = False
     part: str = ""
     image: ImageFile | None = None
+    half_dtype: ModelDtype | None = None
 
     @property
     def path(self) -> Path:

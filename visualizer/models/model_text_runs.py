@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from visualizer.attention.model_forward_pass import ModelForwardPass, NextTokenCandidate
 from visualizer.attention.saved_numbers import captured_attention_with_numbers
-from visualizer.attention.spec import Dtype
+from visualizer.attention.spec import Dtype, ModelDtype
 from visualizer.errors import InputError
 from visualizer.format import format_count, format_percentage
 from visualizer.models.head_edits import context_edits, create_image_context_edits
@@ -78,7 +78,7 @@ _opened_since_release: set[str] = set()
 def open_model_folder(
     path: Path,
     device: Device,
-    dtype: Dtype = Dtype.FLOAT32,
+    dtype: ModelDtype = ModelDtype.AUTO,
     progress: Progress = ignore_progress,
     parallelism: Parallelism = Parallelism.NONE,
     *,
@@ -101,8 +101,11 @@ def open_model_folder(
     model = open_model(path, device, dtype, progress, parallelism, is_from_disk=is_from_disk)
     image = ImageFile() if model.is_image_model else None
     folder = model.folder
-    source = ModelSource(str(folder.path.absolute()), folder.name, folder.fingerprint, image=image)
-    _register_opened_model(source, device, dtype, model)
+    half = model.dtype if model.dtype.is_half else None
+    source = ModelSource(
+        str(folder.path.absolute()), folder.name, folder.fingerprint, image=image, half_dtype=half
+    )
+    _register_opened_model(source, device, model.dtype, model)
     if is_from_disk:
         _from_disk.add(source.folder)
     else:
@@ -126,7 +129,7 @@ def replacement_text(model: OpenedModel, text: str) -> str:
 
 
 def _register_opened_model(
-    source: ModelSource, device: Device, dtype: Dtype, model: OpenedModel
+    source: ModelSource, device: Device, dtype: ModelDtype, model: OpenedModel
 ) -> None:
     opened_models[source.folder, device, dtype] = model
     _opened_since_release.add(source.folder)
@@ -176,12 +179,13 @@ def read_text(
         return previous
     if is_on_server:
         return run_text_on_server(source, text, made_of)
-    model = opened_models.get((source.folder, device, dtype))
+    computed_in = source.half_dtype or ModelDtype(dtype)
+    model = opened_models.get((source.folder, device, computed_in))
     if model is None:
         is_from_disk = source.folder in _from_disk
-        opening = partial(open_model, source.path, device, dtype, is_from_disk=is_from_disk)
+        opening = partial(open_model, source.path, device, computed_in, is_from_disk=is_from_disk)
         model = run_in_thread(opening)
-        _register_opened_model(source, device, dtype, model)
+        _register_opened_model(source, device, computed_in, model)
     if source.image is None:
         second, is_chat = source.second or None, source.is_chat
         edits = context_edits(model, text, source.edits, second, is_chat=is_chat)

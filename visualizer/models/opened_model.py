@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: TC003 - msgspec reads the types of fields
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from visualizer.attention import device as attention_device
 from visualizer.attention.cached_tensor import to_float64_on_cpu
 from visualizer.attention.captured_attention import numbered_labels
 from visualizer.attention.saved_numbers import with_image_patches
-from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.errors import InputError
 from visualizer.models.editable_heads import EditableHeads
 from visualizer.models.forward_runner import create_forward_runner
@@ -33,6 +33,7 @@ from visualizer.models.recorded_runs import (
     group_calls,
     number_calls_by_layer,
 )
+from visualizer.models.rounding_probe import RoundingProbe
 from visualizer.models.surrounding_stages import SurroundingStageRecorder
 from visualizer.models.text_model import PIXELS_ARGUMENT, TextModel
 from visualizer.progress import ignore_progress, scale_reported_progress
@@ -343,14 +344,17 @@ class OpenedModel(TextModel):
             by_module = self.heads.edits_by_module(given, edits)
             cut_by_module = self.heads.cuts_by_module(given, cuts, len(tokens))
             around = self._stages.record(given, len(tokens), kept, repeats=repeats)
+            probe = self._create_rounding_probe(given, kept)
             recording = self.forward.record_calls(
                 by_module,
                 cut_by_module,
                 holds_weights=self.forward.holds_weights,
                 keeps_module=kept.keeps_module,
             )
-            with around as seen, recording as calls:
-                more = self.cache_disabling_arguments if seen.is_repeated else {}
+            inputs_of_layer = probe.record_inputs() if probe else nullcontext()
+            with around as seen, recording as calls, inputs_of_layer:
+                is_repeated = seen.is_repeated or probe is not None
+                more = self.cache_disabling_arguments if is_repeated else {}
                 result = self.forward.run({**given, **self.last_logits_arguments, **more})
         self.heads.heads_from_calls(calls)
         groups = group_calls(kept.select_calls(calls))
@@ -358,9 +362,10 @@ class OpenedModel(TextModel):
             sentence = f"No attention could be recorded in {self.folder.name}."
             raise InputError("model", sentence)
         where = attention_device.describe_device(self.device)
-        begins_twice = self.double_bos_notice(given)
         name, runs = self.folder.name, []
         again = partial(self.forward.record_calls, by_module, cut_by_module)
+        rounding = probe.describe(calls, self.dtype, again) if probe else ""
+        notices_of_text = (rounding, self.double_bos_notice(given))
         for group in groups:
             labels = _token_labels(group, tokens, key_tokens)
             found = create_layer_run(group, name, *labels, where)
@@ -369,9 +374,22 @@ class OpenedModel(TextModel):
                     found = self._stages.add_stages_to_run(found, seen, edits, again)
                 except StepMismatchError:  # the first tokens have other steps
                     return self._attend(inputs, edits, cuts, kept, repeats=False)
-            notices = filter(None, (seen.notice, begins_twice, *self.folder.notices))
+            notices = filter(None, (seen.notice, *notices_of_text, *self.folder.notices))
             runs.append(reduce(LayerGroupRun.with_notice, notices, found))
         return tuple(runs), result
+
+    def _create_rounding_probe(
+        self, given: Mapping[str, Any], kept: KeptLayersAndStages
+    ) -> RoundingProbe | None:
+        """Return a probe of the middle layer if the model computes in 16 bits."""
+        if not self.dtype.is_half or self.ranks.count > 1:
+            return None
+        heads = self.heads.find_heads(given)
+        numbers = sorted((kept.layers or frozenset(heads)).intersection(heads))
+        if not numbers:
+            return None
+        number = numbers[len(numbers) // 2]
+        return RoundingProbe(self.model, self.forward, number, heads[number].module)
 
     def _attend_to_long_text(
         self, inputs: Inputs, edits: Edits, cuts: Cuts, kept: KeptLayersAndStages = KEEP_ALL_PARTS
@@ -545,7 +563,7 @@ def _matching_labels(tokens: tuple[str, ...], count: int) -> tuple[str, ...]:
 def open_model(
     path: Path,
     device: Device = Device.AUTO,
-    dtype: Dtype = Dtype.FLOAT32,
+    dtype: ModelDtype = ModelDtype.AUTO,
     progress: Progress = ignore_progress,
     parallelism: Parallelism = Parallelism.NONE,
     *,

@@ -269,11 +269,12 @@ def _sink_logits(call: AttentionCall) -> Tensor | None:
 def _are_row_sums_one(call: AttentionCall) -> bool:
     """Return whether the weights on the keys sum to 1 in each row, leaving none for a sink."""
     sums = _weight_sample_of_call(call).sums
-    return bool(((sums - 1).abs() <= ROW_SUM_TOLERANCE)[sums != 0].all())
+    within = max(ROW_SUM_TOLERANCE, torch.finfo(call.weights.dtype).eps)
+    return bool(((sums - 1).abs() <= within)[sums != 0].all())
 
 
 def _weight_sample_of_call(call: AttentionCall) -> WeightSample:
-    return call.sample or WeightSample.from_weights(_to_float_on_cpu(call.weights[0]))
+    return call.sample or WeightSample.from_weights(call.weights[0].detach().cpu())
 
 
 class _RecordedLayerTensors:
@@ -287,23 +288,22 @@ class _RecordedLayerTensors:
         self._call = replace(self._call, sample=None, context=None)
 
     def weights(self) -> Tensor:
-        return _to_float_on_cpu(self._call.read_weights()[0])
+        return self._call.read_weights()[0].detach().cpu()
 
     def sample_weights(self) -> WeightSample:
         return _weight_sample_of_call(self._call)
 
     def vectors(self, name: str) -> Tensor:
         part: Tensor = getattr(self._call, name)
-        return _to_float_on_cpu(repeat_for_heads(part, self._call.weights.shape[1])[0])
+        return repeat_for_heads(part, self._call.weights.shape[1])[0].detach().cpu()
 
     def bias(self) -> Tensor | None:
-        return (
-            None if self._bias_and_mask.bias is None else _to_float_on_cpu(self._bias_and_mask.bias)
-        )
+        bias = self._bias_and_mask.bias
+        return None if bias is None else bias.detach().cpu()
 
     def sinks(self) -> Tensor | None:
         sinks = _sink_logits(self._call)
-        return None if sinks is None else _to_float_on_cpu(sinks)
+        return None if sinks is None else sinks.cpu()
 
 
 def create_layer_run(
@@ -408,12 +408,6 @@ def _cut_edges(group: LayerGroup) -> tuple[tuple[int, int, int, int], ...]:
         for query, key in zip(cut.queries, cut.keys, strict=True)
     )
     return tuple(sorted(edges))
-
-
-def _to_float_on_cpu(part: Tensor) -> Tensor:
-    """Copy a tensor to the CPU, in a type that NumPy supports."""
-    whole = part.detach().cpu()
-    return whole if whole.dtype is torch.float64 else whole.float()
 
 
 def unknown_arguments(arguments: Mapping[str, object], heads: int) -> tuple[str, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,7 +17,13 @@ from visualizer.attention.layered_tensor import ComputedStageCache, LayeredTenso
 from visualizer.attention.roles import Role
 from visualizer.attention.spec import Device
 from visualizer.attention.trace import Trace
+from visualizer.errors import InputError
 from visualizer.format import format_size
+from visualizer.models.float32_computation import (
+    HALF_DTYPES,
+    compute_in_float32,
+    has_half_precision,
+)
 from visualizer.models.layer_recognition import (
     RecognizedLayers,
     collect_layer_values,
@@ -100,13 +106,35 @@ def add_surrounding_stages(
             return found
         values, steps, weights = stages
         has_axis = bool(found.run.trace.axes)
+        cache = ComputedStageCache()
         held = {
-            name: CachedTensor(whole if has_axis else whole[0]) for name, whole in values.items()
+            name: _stage_tensor(name, each, cache, has_axis=has_axis)
+            for name, each in values.items()
         }
         return replace(found, run=add_layer_stages(found.run, held, steps, weights))
 
     inferred = infer_or_none(f"the stages around {found.group.name}", add_recognized_stages)
     return inferred or found.with_notice(STAGES_UNKNOWN_NOTICE)
+
+
+def _stage_tensor(
+    name: str, values: Tensor, cache: ComputedStageCache, *, has_axis: bool
+) -> CachedTensor:
+    """Return a stage [layer, …]; 16-bit values are converted to float32 when they are read."""
+    if values.dtype not in HALF_DTYPES:
+        return CachedTensor(values if has_axis else values[0])
+    parts = [
+        LazyStageTensor(
+            name,
+            layer,
+            values.shape[1:],
+            torch.float32,
+            lambda layer: {name: values[layer].float()},
+            cache,
+        )
+        for layer in range(len(values))
+    ]
+    return LayeredTensor(parts) if has_axis else parts[0]
 
 
 def _stages_of_text(
@@ -253,7 +281,8 @@ class _RecomputedLayers:
             wanted, made = self._input_stream(at + 1), found["result"]
             if wanted.shape != made.shape:
                 raise StepMismatchError
-            if not (made - wanted).abs().max() <= REPEAT_TOLERANCE * wanted.abs().max():
+            within = max(REPEAT_TOLERANCE, torch.finfo(wanted.dtype).eps)
+            if not (made - wanted).abs().max() <= within * wanted.abs().max():
                 raise StepMismatchError
         return {name: tuple(tensor.shape) for name, tensor in found.items()}
 
@@ -276,7 +305,11 @@ class _RecomputedLayers:
         own = [call for call in calls if call.module == self._attention[place]]
         if len(own) != 1:
             raise StepMismatchError
-        return collect_layer_values(self._known, place, LayerRecording(own[0], module_calls))
+        found = collect_layer_values(self._known, place, LayerRecording(own[0], module_calls))
+        return {
+            name: each.float() if each.dtype in HALF_DTYPES else each
+            for name, each in found.items()
+        }
 
 
 def _lazy_stages(
@@ -370,6 +403,13 @@ class SurroundingStageRecorder:
         if self._forward.stages_notice:
             yield SurroundingRecording(notice=self._forward.stages_notice)
             return
+        if has_half_precision(self._model.model):
+            # Rounding to 16 bits would make different steps indistinguishable.
+            try:
+                self._recognize_from_few_tokens(given, kept)
+            except InputError:  # the model uses weights of modules that it does not call
+                yield SurroundingRecording(notice=STAGES_UNKNOWN_NOTICE)
+                return
         needed = self._estimate_stage_bytes(tokens, kept)
         room = attention_device.free_device_bytes(Device.CPU) / FREE_MEMORY_DIVISOR
         is_large = needed > MAX_HELD_LAYER_BYTES
@@ -404,29 +444,47 @@ class SurroundingStageRecorder:
         """
         if PIXELS_ARGUMENT in given or self._model.is_encoder_decoder:
             return None
-        widths = self._widths.get(kept.layers)
-        if widths is None:
-            few = {name: tensor[:, :INFERENCE_TOKENS] for name, tensor in given.items()}
-            with (
-                record_module_calls(self._model.model) as module_calls,
-                self._forward.record_calls() as calls,
-            ):
-                self._forward.run({**few, **self._model.cache_disabling_arguments})
-            widths = {}
-            for group in group_calls(kept.select_calls(calls)):
-                key = (group.name, group.layers)
-                if key not in self._known:
-                    found = recognize_layers(
-                        self._model.model, group.calls, group.layers, module_calls
-                    )
-                    self._known[key] = found
-                if (known := self._known[key]) is not None:
-                    widths[key] = module_widths(known.paths, module_calls)
-            self._widths[kept.layers] = widths
+        widths = self._recognize_from_few_tokens(given, kept)
         known_here = [known for key in widths if (known := self._known[key]) is not None]
         if any(known.experts for known in known_here):  # their choice differs for each text
             return None
         return tuple(path for known in known_here for path in known.paths)
+
+    def _recognize_from_few_tokens(
+        self, given: Mapping[str, Any], kept: KeptLayersAndStages
+    ) -> dict[LayerGroupPath, ModuleWidths]:
+        """Recognize the layers by running the model on a few tokens, in float32 or float64.
+
+        Returns
+        -------
+        dict
+            The widths of the layers' modules, by group of layers.
+        """
+        widths = self._widths.get(kept.layers)
+        if widths is not None:
+            return widths
+        # A single token has no rotation.
+        few = {
+            name: tensor.repeat_interleave(2, 1)
+            if tensor.shape[1] == 1
+            else tensor[:, :INFERENCE_TOKENS]
+            for name, tensor in given.items()
+        }
+        model, widths = self._model.model, {}
+        with compute_in_float32(model) if has_half_precision(model) else nullcontext():
+            with record_module_calls(model) as module_calls, self._forward.record_calls() as calls:
+                self._forward.run({**few, **self._model.cache_disabling_arguments})
+            groups = group_calls(kept.select_calls(calls))
+            for group in (each for each in groups if not each.is_cross):
+                key = (group.name, group.layers)
+                if key not in self._known:
+                    self._known[key] = recognize_layers(
+                        model, group.calls, group.layers, module_calls
+                    )
+                if (known := self._known[key]) is not None:
+                    widths[key] = module_widths(known.paths, module_calls)
+        self._widths[kept.layers] = widths
+        return widths
 
     def add_stages_to_run(
         self, found: LayerGroupRun, seen: SurroundingRecording, edits: Edits, recording: Recording

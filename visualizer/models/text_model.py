@@ -11,7 +11,7 @@ from visualizer.attention import device as attention_device
 from visualizer.attention.captured_attention import numbered_labels
 from visualizer.attention.model_forward_pass import SecondTextUse
 from visualizer.attention.run import USABLE_MEMORY_SHARE, format_gib
-from visualizer.attention.spec import Device
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.attention.token_labels import label_split_characters
 from visualizer.errors import InputError
 from visualizer.models.model_folder import positive_int_or_zero
@@ -48,6 +48,11 @@ class TextModel:
 
     def __init__(self, loaded: LoadedModel) -> None:
         self.folder, self.model, self.tokenizer, self.device, self.ranks, self.on_disk = loaded
+
+    @property
+    def dtype(self) -> ModelDtype:
+        """Floating-point type in which the model computes."""
+        return ModelDtype(str(self.model.dtype).removeprefix("torch."))
 
     def config_size(self, name: str) -> int:
         """Return a positive integer from the text model's configuration; 0 if it is missing."""

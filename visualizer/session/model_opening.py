@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.attention.torch_preload import load_torch_library
 from visualizer.optional_packages import is_installed
 from visualizer.process_settings import (
@@ -70,7 +70,7 @@ class OpenedModelSource(Struct, frozen=True, eq=False):
 def open_model_source(
     path: Path,
     device: Device,
-    dtype: Dtype,
+    dtype: ModelDtype,
     text: str,
     progress: Progress = ignore_progress,
     *,
@@ -97,7 +97,7 @@ def open_model_source(
     return run_in_thread(partial(_open_source, path, device, dtype, text, progress, is_from_disk))
 
 
-def check_device(device: Device, dtype: Dtype) -> None:
+def check_device(device: Device, dtype: ModelDtype) -> None:
     """Raise an error if a device is not available.
 
     Raises
@@ -108,7 +108,7 @@ def check_device(device: Device, dtype: Dtype) -> None:
     run_in_thread(partial(_check_device, device, dtype))
 
 
-def _check_device(device: Device, dtype: Dtype) -> None:
+def _check_device(device: Device, dtype: ModelDtype) -> None:
     load_torch_library()
     from visualizer.attention.device import check_device_available
 
@@ -116,7 +116,7 @@ def _check_device(device: Device, dtype: Dtype) -> None:
 
 
 def estimate_disk_streaming(
-    path: Path, device: Device, dtype: Dtype
+    path: Path, device: Device, dtype: ModelDtype
 ) -> DiskStreamingEstimate | None:
     """Estimate the cost of streaming a model from disk, or return None if it is not streamed.
 
@@ -130,15 +130,21 @@ def estimate_disk_streaming(
         no_disk_streaming_reason,
     )
     from visualizer.models.lab_model_files import is_lab_model
-    from visualizer.models.model_folder import parameter_bytes, read_model_folder
+    from visualizer.models.model_folder import (
+        choose_model_dtype,
+        parameter_bytes,
+        read_model_folder,
+    )
 
     if is_lab_model(path) or device not in {Device.AUTO, Device.CPU}:
         return None
     folder, places = read_model_folder(path, has_fingerprint=False), device_choices()
-    is_small = parameter_bytes(folder.parameters, dtype) <= places[device, dtype].room
+    room = places[device, dtype].room
+    computed_in = choose_model_dtype(dtype, folder.stored_dtype, folder.parameters, room)
+    is_small = parameter_bytes(folder.parameters, computed_in) <= room
     if is_small or no_disk_streaming_reason(folder):
         return None
-    found = estimate_disk_streaming(folder, dtype)
+    found = estimate_disk_streaming(folder, computed_in)
     return found if found.memory <= places[Device.CPU, dtype].room else None
 
 
@@ -244,27 +250,30 @@ def start_importing_model_library() -> None:
         run_in_thread(tokenizer_process.start)
 
 
-def device_choices() -> dict[tuple[Device, Dtype], DeviceChoice]:
+def device_choices() -> dict[tuple[Device, ModelDtype], DeviceChoice]:
     """Return where a model would run, for each combination of device and dtype."""
     return run_in_thread(_resolve_device_choices)
 
 
-def _resolve_device_choices() -> dict[tuple[Device, Dtype], DeviceChoice]:
+def _resolve_device_choices() -> dict[tuple[Device, ModelDtype], DeviceChoice]:
     load_torch_library()
     from visualizer.attention import device as attention_device
     from visualizer.attention.run import usable_bytes
 
     places = {}
-    for device, dtype in product(Device, Dtype):
+    for device, dtype in product(Device, ModelDtype):
         where, notice = attention_device.resolve_device(device, dtype)
-        sentence = notice or f"Runs in {dtype} on {attention_device.DEVICE_NAMES[where]}."
+        is_automatic = dtype is ModelDtype.AUTO
+        name = attention_device.DEVICE_NAMES[where]
+        runs = f"Runs on {name}, in {ModelDtype.FLOAT32} if it fits in memory."
+        sentence = notice or (runs if is_automatic else f"Runs in {dtype} on {name}.")
         room = round(usable_bytes(where))
         places[device, dtype] = DeviceChoice(sentence, room)
     return places
 
 
 def _open_source(
-    path: Path, device: Device, dtype: Dtype, text: str, progress: Progress, is_from_disk: bool
+    path: Path, device: Device, dtype: ModelDtype, text: str, progress: Progress, is_from_disk: bool
 ) -> OpenedModelSource:
     from visualizer.models.lab_model_files import is_lab_model
     from visualizer.models.model_folder import read_model_folder

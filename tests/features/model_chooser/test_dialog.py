@@ -20,7 +20,7 @@ from tests.support.hub_folders import cache_config, cache_folder
 from tests.support.hub_server import HubServer, files_of, serving
 from visualizer.attention import device as attention_device
 from visualizer.attention.run import USABLE_MEMORY_SHARE
-from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.errors import InputError
 from visualizer.features.model_chooser.presenter import DOWNLOADED_MESSAGE, EMPTY_FOLDER_MESSAGE
 from visualizer.models import hub_download
@@ -81,11 +81,11 @@ class HeldOpening:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.goes_on, self.error = threading.Event(), None
-        self.asked: list[tuple[Path, AnyDevice, Dtype]] = []
+        self.asked: list[tuple[Path, AnyDevice, ModelDtype]] = []
         monkeypatch.setattr(model_opening, "open_model_source", self._open)
 
     def _open(
-        self, path: Path, device: AnyDevice, dtype: Dtype, text: str, progress: Progress,
+        self, path: Path, device: AnyDevice, dtype: ModelDtype, text: str, progress: Progress,
         *, is_from_disk: bool,
     ) -> NoReturn:  # fmt: skip
         assert not is_from_disk
@@ -114,7 +114,7 @@ def test_a_cached_model_is_opened_with_the_keyboard(
         ("a/code", "–", "–"), ("org/tiny", "llama", "2 × 4"),
     ]  # fmt: skip
     assert dialog.table.currentRow() == 1
-    assert dialog.device_label.text() == "Runs in float32 on the CPU."
+    assert dialog.device_label.text() == "Runs on the CPU, in float32 if it fits in memory."
     press(dialog, Qt.Key.Key_Up)
     assert "custom code" in dialog.note.text()
     assert not dialog.open_button.isEnabled()
@@ -223,7 +223,7 @@ def test_opening_shows_progress_and_can_be_cancelled(
     QTest.mouseClick(dialog.table.viewport(), Qt.MouseButton.LeftButton, pos=at)
     QTest.mouseDClick(dialog.table.viewport(), Qt.MouseButton.LeftButton, pos=at)
     hand.until(lambda: dialog.status_label.text() == "Opening org/tiny: 120 of 538 MB")
-    assert held.asked == [(snapshot, Device.AUTO, Dtype.FLOAT32)]
+    assert held.asked == [(snapshot, Device.AUTO, ModelDtype.AUTO)]
     assert dialog.line.value() == round(dialog.line.maximum() * 120 / 538)
     hand.activate()  # the window remains usable
     hand.type_sentence(TEXT)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.features.model_chooser.presenter import (
     EMPTY_FOLDER_MESSAGE,
     LISTING_MESSAGE,
@@ -27,7 +27,8 @@ from visualizer.session.model_opening import DeviceChoice
 SMALL = LocalModelEntry("org/small", Path("/s"), "llama", 30, 9, 134_515_008, 538_090_408)
 REFUSED = LocalModelEntry("org/refused", Path("/r"), unavailable_reason="It is damaged.")
 PLACES = {
-    (Device.AUTO, dtype): DeviceChoice(f"Runs in {dtype} on the CPU.", 10**9) for dtype in Dtype
+    (Device.AUTO, dtype): DeviceChoice(f"Runs in {dtype} on the CPU.", 10**9)
+    for dtype in ModelDtype
 }
 STATE = ModelChooserState(Path("/cache"), (SMALL, REFUSED), PLACES)
 
@@ -43,7 +44,7 @@ def test_rows_show_the_properties_of_models() -> None:
     assert refused.cells == ("org/refused", "–", "–", "–", "–")
     assert (refused.can_open, refused.note) == (False, "It is damaged.")
     assert refused.description == "org/refused: –. It is damaged."
-    assert (panel.message, panel.device_note) == ("", "Runs in float32 on the CPU.")
+    assert (panel.message, panel.device_note) == ("", "Runs in auto on the CPU.")
 
 
 def test_the_selected_model_can_be_opened_or_has_a_reason() -> None:
@@ -57,7 +58,7 @@ def test_the_selected_model_can_be_opened_or_has_a_reason() -> None:
 
 def test_a_model_larger_than_memory_has_a_note() -> None:
     assert present_model_chooser(STATE).rows[0].note == ""
-    double = replace(STATE, dtype=Dtype.FLOAT64, selected=SMALL.path)
+    double = replace(STATE, dtype=ModelDtype.FLOAT64, selected=SMALL.path)
     panel = present_model_chooser(double)
     assert panel.note == "Requires 1.1 GB in float64; 1.0 GB is available."
     assert panel.device_note == "Runs in float64 on the CPU."

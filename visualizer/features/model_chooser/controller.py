@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 from shiboken6 import isValid
 
+from visualizer.attention.spec import ModelDtype
 from visualizer.errors import InputError
 from visualizer.features.model_chooser.presenter import (
     DOWNLOADED_MESSAGE,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QWidget
 
-    from visualizer.attention.spec import Device, Dtype
+    from visualizer.attention.spec import Device
     from visualizer.features.model_chooser.dialog import ModelChooserDialog
     from visualizer.progress import Progress
     from visualizer.session.model_opening import DeviceChoice, OpenedModelSource
@@ -52,14 +53,14 @@ PROGRESS_INTERVAL_S = 0.05
 
 class _ModelListing(Struct, frozen=True):
     models: tuple[LocalModelEntry, ...]
-    device_choices: Mapping[tuple[Device, Dtype], DeviceChoice]
+    device_choices: Mapping[tuple[Device, ModelDtype], DeviceChoice]
     has_library: bool
 
 
 class _OpenedModel(Struct, frozen=True):
     opened: OpenedModelSource
     device: Device
-    dtype: Dtype
+    dtype: ModelDtype
     text: str
 
 
@@ -146,7 +147,9 @@ class ModelChooserController(QObject):
     def _make_dialog(self) -> None:
         spec = self._workspace.document.spec
         self._offer = None
-        self._state = ModelChooserState(hub_cache_folder(), device=spec.device, dtype=spec.dtype)
+        self._state = ModelChooserState(
+            hub_cache_folder(), device=spec.device, dtype=ModelDtype.for_document(spec.dtype)
+        )
         from visualizer.features.model_chooser.dialog import (
             ModelChooserDialog,  # imported when first opened
         )
@@ -345,7 +348,13 @@ def _run_until_cancelled(request: Callable[[Progress], object], progress: Progre
 
 
 def _open_model(
-    path: Path, device: Device, dtype: Dtype, text: str, progress: Progress, *, is_from_disk: bool
+    path: Path,
+    device: Device,
+    dtype: ModelDtype,
+    text: str,
+    progress: Progress,
+    *,
+    is_from_disk: bool,
 ) -> _OpenedModel | _DiskStreamingOffer:
     model_opening.check_device(device, dtype)
     try:

@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 )
 
 from visualizer.attention.settings import SETTINGS
-from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.features.model_chooser.presenter import COLUMN_TITLES
 from visualizer.widgets.fonts import text_scale
 from visualizer.widgets.labels import ElidedLabel, PlainTextLabel, plain_tooltip
@@ -172,7 +172,7 @@ class ModelChooserDialog(QDialog):
         self.folder_button = _create_button("Choose &folder…", "Open a model from a folder")
         self.folder_button.clicked.connect(self.folderRequested)
         self.device = create_combo_box("Device", DEVICE_CHOICES)
-        self.dtype = create_combo_box("Data type", [(each, each.value) for each in Dtype])
+        self.dtype = create_combo_box("Data type", [(each, each.label) for each in ModelDtype])
         self.device.activated.connect(self._emit_device_chosen)
         self.dtype.activated.connect(self._emit_dtype_chosen)
         for part in (self.folder_button, self.device, self.dtype):
@@ -275,7 +275,7 @@ class ModelChooserDialog(QDialog):
         self.deviceChosen.emit(Device(self.device.itemData(at)))
 
     def _emit_dtype_chosen(self, at: int) -> None:
-        self.dtypeChosen.emit(Dtype(self.dtype.itemData(at)))
+        self.dtypeChosen.emit(ModelDtype(self.dtype.itemData(at)))
 
     def _request_download(self) -> None:
         if self._panel and self._panel.can_download:

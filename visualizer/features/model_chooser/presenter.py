@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
-from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.format import format_count
-from visualizer.models.model_folder import parameter_bytes
+from visualizer.models.model_folder import choose_model_dtype, parameter_bytes
 from visualizer.optional_packages import missing_package_message
 
 if TYPE_CHECKING:
@@ -75,11 +75,11 @@ class ModelChooserState(Struct, frozen=True):
 
     cache: Path
     models: tuple[LocalModelEntry, ...] | None = None
-    device_choices: Mapping[tuple[Device, Dtype], DeviceChoice] = field(default_factory=dict)
+    device_choices: Mapping[tuple[Device, ModelDtype], DeviceChoice] = field(default_factory=dict)
     has_library: bool = True
     selected: Path | None = None
     device: Device = Device.AUTO
-    dtype: Dtype = Dtype.FLOAT32
+    dtype: ModelDtype = ModelDtype.AUTO
     activity: ModelActivity = ModelActivity.NONE
     is_cancelling: bool = False
     subject: str = ""
@@ -146,7 +146,7 @@ class ModelChooserPanel(Struct, frozen=True):
     note: str
     device_note: str
     device: Device
-    dtype: Dtype
+    dtype: ModelDtype
     problem: str
     is_working: bool
     progress: float | None
@@ -194,7 +194,9 @@ def present_model_chooser(state: ModelChooserState) -> ModelChooserPanel:
     )
 
 
-def _build_model_row(model: LocalModelEntry, dtype: Dtype, choice: DeviceChoice | None) -> ModelRow:
+def _build_model_row(
+    model: LocalModelEntry, dtype: ModelDtype, choice: DeviceChoice | None
+) -> ModelRow:
     shape = f"{model.layers:,} × {model.heads:,}" if model.layers and model.heads else UNKNOWN_VALUE
     size = format_bytes(model.bytes) if model.bytes else UNKNOWN_VALUE
     cells = (
@@ -204,11 +206,13 @@ def _build_model_row(model: LocalModelEntry, dtype: Dtype, choice: DeviceChoice 
         size,
         format_parameters(model.parameters),
     )
-    needed = parameter_bytes(model.parameters, dtype)
     note = model.unavailable_reason
-    if not note and choice and needed > choice.room:
-        room = format_bytes(choice.room)
-        note = f"Requires {format_bytes(needed)} in {dtype}; {room} is available."
+    if not note and choice:
+        computed_in = choose_model_dtype(dtype, model.stored_dtype, model.parameters, choice.room)
+        needed = parameter_bytes(model.parameters, computed_in)
+        if needed > choice.room:
+            room = format_bytes(choice.room)
+            note = f"Requires {format_bytes(needed)} in {computed_in}; {room} is available."
     note = note or model.notice
     return ModelRow(model.path, cells, not model.unavailable_reason, note)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from visualizer.attention.spec import Device
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.errors import InputError, convert_memory_error
 from visualizer.language.wire_format import BYTES_PER_READ, Message, MessageUnpacker
 from visualizer.models.model_protocol.requests import IMMEDIATE_REQUESTS, JOB_REQUESTS
@@ -154,10 +154,11 @@ class RankProcess:
 
 
 def main() -> None:
-    """Run one model process; the arguments are the folder, the device and the parallelism."""
+    """Run one model process; the arguments are those of `RankProcesses`."""
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--device", type=Device, default=Device.AUTO)
+    parser.add_argument("--dtype", type=ModelDtype, default=ModelDtype.AUTO)
     parser.add_argument("--parallelism", type=Parallelism, default=Parallelism.NONE)
     options = parser.parse_args()
     rank, link = int(os.environ.get("RANK", "0")), _ServerConnection()
@@ -175,10 +176,11 @@ def main() -> None:
         from visualizer.models.model_server.served_model import ServedModel
         from visualizer.models.model_text_runs import open_model_folder
 
-        check_device_available(options.device)
+        check_device_available(options.device, options.dtype)
         source, model = open_model_folder(
             options.folder,
             options.device,
+            options.dtype,
             progress=report_progress,
             parallelism=options.parallelism,
         )

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from visualizer.attention.spec import Device
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.errors import system_error_reason
 from visualizer.language.wire_format import BYTES_PER_READ, Message, MessageUnpacker
 from visualizer.progress import ignore_progress
@@ -95,10 +95,19 @@ class RankProcesses:
     ----------
     parallelism : str
         How the model is split across the processes.
+    dtype : str
+        The type in which the model computes.
     """
 
-    def __init__(self, folder: Path, device: str, count: int, parallelism: str) -> None:
-        self._folder, self._device = folder, device
+    def __init__(
+        self,
+        folder: Path,
+        device: str,
+        count: int,
+        parallelism: str,
+        dtype: str = ModelDtype.AUTO,
+    ) -> None:
+        self._folder, self._device, self._dtype = folder, device, dtype
         self.count, self._parallelism = count, parallelism
         self._secret = secrets.token_hex(32)
         self._writers: dict[int, asyncio.StreamWriter] = {}
@@ -153,7 +162,7 @@ class RankProcesses:
     def _rank_command(self) -> list[str]:
         return [
             sys.executable, "-P", "-m", RANK_MODULE, str(self._folder), "--device", self._device,
-            "--parallelism", self._parallelism,
+            "--parallelism", self._parallelism, "--dtype", self._dtype,
         ]  # fmt: skip
 
     def _rank_environment(self, rank: int, address: str) -> dict[str, str]:
