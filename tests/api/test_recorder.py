@@ -78,7 +78,7 @@ def training_states(
         ]
 
 
-@pytest.mark.parametrize("is_mixed", [False, True])
+@pytest.mark.parametrize("is_mixed", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_training_is_bit_identical_with_and_without_recording(
     tmp_path: Path, is_mixed: bool
 ) -> None:
@@ -215,6 +215,7 @@ def test_a_module_of_any_kind_is_recorded_with_a_function(tmp_path: Path, is_sta
         ({"first_step": -1}, "first_step"),
         ({"part": "encoder"}, "part"),
         ({"model": torch.nn.Linear(2, 2)}, "model"),
+        ({"texts": [[at % 300, at // 300] * 33 for at in range(1000)]}, "texts"),
         ({"model": "gpt2", "weights": len}, "model"),
         ({"weights": "attention"}, "weights"),
         ({"weights": len, "part": "encoder"}, "part"),
@@ -257,6 +258,7 @@ def test_an_interrupted_run_is_readable_and_can_be_resumed(tmp_path: Path) -> No
         visualizer.record(model, texts=[[1, 2]], to=to, resume=True)
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_reported_and_does_not_stop_the_training(tmp_path: Path) -> None:
     with visualizer.record(a_model(), every=1, texts=TEXTS, to=tmp_path / "run") as recorder:
         recorder.step()

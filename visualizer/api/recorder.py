@@ -24,6 +24,7 @@ from visualizer.language.recording import (
     RecordedTextTokens,
     RecordingMetadata,
     RecordingWriter,
+    check_step_size,
     is_recording,
     recorded_steps,
 )
@@ -161,12 +162,14 @@ def record(
     inputs, tokens, strings = zip(*(encode_text(each, tokenizer) for each in given), strict=True)
     if repeated := next((text for text in strings if strings.count(text) > 1), None):
         raise InputError("texts", f"texts contains “{repeated[:60]}” more than once.")
-    _, heads = (first := sampler.compute_weights(inputs[:1])[0]).shape[:2]
+    first = sampler.compute_weights(inputs[:1])[0]
+    layers, heads = first.shape[:2]
+    check_step_size(sum(len(each) ** 2 for each in tokens) * layers * heads * first.itemsize)
     metadata = RecordingMetadata(
         type(sampler.model).__name__,
         tuple(map(RecordedTextTokens, strings, tokens)),
         interval,
-        len(first),
+        layers,
         heads,
         count_parameters(sampler.model),
     )

@@ -192,7 +192,9 @@ class TrainingViewsController(QObject):
         if texts != [box.itemData(at) for at in range(box.count())]:
             box.clear()
             for text in texts:
-                box.addItem(" ".join(text.split())[:MAX_LISTED_CHARACTERS], text)
+                line = " ".join(text.split())
+                is_long = len(line) > MAX_LISTED_CHARACTERS
+                box.addItem(line[:MAX_LISTED_CHARACTERS] + "…" * is_long, text)
         box.setCurrentIndex(box.findData(self._lab.view.probe))
         box.setVisible(recording is not None)
 

@@ -20,7 +20,11 @@ from visualizer.attention.roles import Role
 from visualizer.brief_repr import brief_repr
 from visualizer.errors import InputError, system_error_reason
 from visualizer.language.loss_log import MAX_FILE_BYTES, LossLog, LossRow, parse_loss_rows
-from visualizer.language.run_folder import MAX_METADATA_BYTES, superfluous_steps
+from visualizer.language.run_folder import (
+    MAX_METADATA_BYTES,
+    MAX_SNAPSHOT_BYTES,
+    superfluous_steps,
+)
 from visualizer.storage.atomic_file import write_atomically
 from visualizer.storage.file_lock import FileLock, is_held
 from visualizer.storage.json_codec import DamagedFileError, JsonCodec
@@ -33,6 +37,8 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 MAX_RECORDED_TEXTS = 1_000
+MAX_STEP_BYTES = MAX_SNAPSHOT_BYTES // 4
+"""Maximum size, in bytes, of the weights that are recorded at a step."""
 TOKENS_NAME = "tokens"
 """Name of the array of tokens in a file; importers of tensor files know it as well."""
 
@@ -85,6 +91,16 @@ class RecordingMetadata(Struct, frozen=True):
 
 
 _CODING = JsonCodec({kind.__name__: kind for kind in (RecordedTextTokens, RecordingMetadata)})
+
+
+def check_step_size(size: int) -> None:
+    """Raise an `InputError` with field ``texts`` if the weights at a step have too many bytes."""
+    if size > MAX_STEP_BYTES:
+        sentence = (
+            f"The attention weights for texts take {size / 2**20:,.0f} MiB per snapshot; the "
+            f"maximum is {MAX_STEP_BYTES // 2**20} MiB. Pass fewer or shorter texts."
+        )
+        raise InputError("texts", sentence)
 
 
 def is_recording(folder: RunFolder) -> bool:
@@ -315,6 +331,8 @@ class OpenedRecording:
             why = f"it does not contain weights of {count:,} × {count:,} tokens"
             raise _unreadable_error(file.path, why)
         (entry,) = (entry for entry in entries if entry.name == Role.WEIGHTS)
+        if entry.bytes > MAX_STEP_BYTES:
+            raise _unreadable_error(file.path, "it is too large")
         try:
             return entry.read()
         except InputError as refused:

@@ -300,10 +300,31 @@ class RunFolder(Struct, frozen=True):
         """List the steps for which the attention of all texts was written."""
         found: Counter[int] = Counter()
         with suppress(OSError):
-            names = map(_ATTENTION_NAME.fullmatch, self._snapshot_folder.list_names())
-            for name in filter(None, names):
+            for name in self._list_attention_names():
                 found[int(name[1])] += 1 <= int(name[2]) <= texts
         return tuple(sorted(step for step, count in found.items() if count == texts))
+
+    def _list_attention_names(self) -> Iterator[re.Match[str]]:
+        names = map(_ATTENTION_NAME.fullmatch, self._snapshot_folder.list_names())
+        return filter(None, names)
+
+    def delete_recording(self) -> None:
+        """Delete the files of a recorded run; other files in its folder are kept.
+
+        Raises
+        ------
+        OSError
+            If a file cannot be deleted.
+        """
+        for name in self._list_attention_names():
+            self._snapshot_folder.file(name[0]).unlink(missing_ok=True)
+        with suppress(OSError):  # the folder does not exist, or contains other files
+            self._snapshot_folder.path.rmdir()
+        # The metadata is deleted last, so that a partly deleted folder is still a recorded run.
+        for file in (self.loss_log_file, self.lock_file, self.probe_file, self.recording_file):
+            file.unlink(missing_ok=True)
+        with suppress(OSError):
+            self.path.rmdir()
 
     def create_run(self, metadata: RunMetadata) -> None:
         """Create the folder of a new run.

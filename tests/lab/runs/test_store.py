@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.support.recordings import a_recording
 from visualizer.errors import InputError
 from visualizer.lab.runs.store import (
     choose_run_folder,
@@ -44,6 +45,20 @@ def test_runs_are_listed_newest_first_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "no run").mkdir()
     assert [run.name for run in list_runs(tmp_path)] == ["new", "old"]
     assert list_runs(tmp_path / "nowhere") == ()
+
+
+def test_a_recorded_run_is_listed_and_deleted_without_other_files(tmp_path: Path) -> None:
+    a_run(tmp_path / "trained", 1_000)
+    for name in ("recorded", "mixed"):
+        a_recording(tmp_path / name, 0, 10)
+    (tmp_path / "mixed" / "model.bin").write_bytes(b"weights")
+    assert {run.name for run in list_runs(tmp_path)} == {"trained", "recorded", "mixed"}
+    rename_run(tmp_path / "recorded", "renamed")
+    delete_run(tmp_path / "renamed")
+    delete_run(tmp_path / "mixed")
+    assert [run.name for run in list_runs(tmp_path)] == ["trained"]
+    assert not (tmp_path / "renamed").exists()
+    assert [path.name for path in (tmp_path / "mixed").iterdir()] == ["model.bin"]
 
 
 def test_runs_are_listed_while_one_is_deleted(

@@ -138,6 +138,9 @@ def delete_run(folder: Path) -> None:
         sentence = f"“{folder.name}” is a link to another folder. Delete that folder instead."
         raise InputError("folder", sentence)
     try:
+        if is_recording(RunFolder(folder)):  # the user may have chosen a folder with other files
+            RunFolder(folder).delete_recording()
+            return
         for path in [*folder.iterdir()]:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
