@@ -37,6 +37,7 @@ from visualizer.export.formats import FORMATS
 from visualizer.features.head_table.presenter import COLUMNS, RETRIEVAL
 from visualizer.features.lessons.claim_check import PrintedNumbers
 from visualizer.features.lessons.lesson_file import read_lesson
+from visualizer.features.start_page.examples import EXAMPLE_TEXTS, StartPageExample
 from visualizer.lab.commands import LAB_COMMANDS
 from visualizer.language import training_run
 from visualizer.session.timeline import TOUR_MS
@@ -334,6 +335,28 @@ def test_the_lessons_are_those_of_the_program() -> None:
     titles = [re.search(r'^title = "(.*)"', path.read_text("utf-8"))[1] for path in files]  # type: ignore[index]
     listed = [row[0] for row in rows(TEXTS["tutorials/lessons.md"], "The nine lessons")]
     assert listed == [f"{number}. {title}" for number, title in enumerate(titles, 1)]
+
+
+# ------------------------------------------------------------------------------------- menus
+
+
+def test_every_menu_entry_that_is_named_is_one_of_the_program() -> None:
+    known = set[str]()
+    entries = [(row.menu, row.text) for row in COMMANDS]
+    entries += [(row.menu, row.text) for row in LAB_COMMANDS]
+    for menu, title in entries:
+        path = f"{menu}>{title}".replace("&", "").split(">")
+        known |= {" > ".join(path[:length]) for length in range(2, len(path) + 1)}
+    menus = "|".join({path.partition(" ")[0] for path in known})
+    for name, text in TEXTS.items():
+        for found in re.findall(rf"\*((?:{menus}) > [^*]+)\*", text):
+            assert " ".join(found.split()) in known, name
+
+
+def test_the_examples_of_the_start_page_have_their_titles() -> None:
+    titles = {each: caption.title for each, caption in EXAMPLE_TEXTS.items()}
+    assert f"*{titles[StartPageExample.BOOK]}*" in TEXTS["tutorials/first-steps.md"]
+    assert f"*{titles[StartPageExample.TRAINED]}*" in TEXTS["reference/lab.md"]
 
 
 # ------------------------------------------------------------------------------------- keys
