@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from PySide6.QtCore import QPoint
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import QApplication, QMenu
 
 from tests.support.context_menus import (
     choose_in_context_menu,
@@ -14,6 +14,7 @@ from tests.support.context_menus import (
     entry_ids,
     open_context_menu,
 )
+from tests.support.window_input import SHIFT
 from visualizer.session.cell_address import Cell
 
 if TYPE_CHECKING:
@@ -35,6 +36,17 @@ def test_the_board_offers_its_commands_by_mouse_and_by_key(hand: Hand) -> None:
     choose_in_context_menu(hand.board, None, "view.show_flow")
     hand.settle()
     assert hand.window.workspace.view.flow
+
+
+def test_shift_f10_opens_the_menu_of_the_focused_widget(hand: Hand) -> None:
+    hand.click_cell(Cell("weights", (0, 1, 0)))
+    hand.board.setFocus()
+    hand.press(Qt.Key.Key_F10, SHIFT)
+    menu = QApplication.activePopupWidget()
+    assert isinstance(menu, QMenu)
+    assert "copy_value" in entry_ids(menu)
+    close_menu(menu)
+    hand.activate()
 
 
 def test_a_head_of_the_table_is_shown(hand: Hand) -> None:

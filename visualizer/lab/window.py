@@ -38,7 +38,7 @@ from visualizer.lab.training_views_controller import TrainingViewsController, Tr
 from visualizer.language.run_folder import RunFolder
 from visualizer.widgets import accessibility, app_settings, dialogs
 from visualizer.widgets.commands import CommandMenus
-from visualizer.widgets.context_menu import add_context_menu
+from visualizer.widgets.context_menu import add_context_menu, handle_menu_shortcut
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.icons import icon
 from visualizer.widgets.input_filters import is_escape
@@ -406,7 +406,7 @@ class LabWindow(QMainWindow):
         """Unpin on Esc unless the focused widget handles it."""
         if is_escape(event):
             self.training_views_controller.pin_cell(None)
-        else:
+        elif not handle_menu_shortcut(event):
             super().keyPressEvent(event)
 
     def closeEvent(self, event: QCloseEvent) -> None:

@@ -36,6 +36,7 @@ from visualizer.shell.pane_table import PANES
 from visualizer.shell.screen_presenter import STATUS_PANEL
 from visualizer.widgets import app_settings, dialogs
 from visualizer.widgets.commands import CommandMenus, add_separator
+from visualizer.widgets.context_menu import handle_menu_shortcut
 from visualizer.widgets.focus_ring import FocusRing
 from visualizer.widgets.fonts import apply_interface_font, text_scale
 from visualizer.widgets.icons import icon
@@ -429,7 +430,7 @@ class MainWindow(QMainWindow):
         """Handle Esc and the heatmaps' character keys, unless the focused widget handles them."""
         if is_escape(event):
             self.controllers.presenter_mode.leave_innermost_mode()
-        elif not self._handle_heatmap_key(event):
+        elif not (handle_menu_shortcut(event) or self._handle_heatmap_key(event)):
             super().keyPressEvent(event)
 
     def _handle_heatmap_key(self, event: QKeyEvent) -> bool:

@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QAbstractScrollArea, QMenu
+from PySide6.QtGui import QAction, QContextMenuEvent
+from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QMenu
 
 from visualizer.widgets.commands import add_separator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from PySide6.QtGui import QKeyEvent
     from PySide6.QtWidgets import QWidget
+
+SHIFT = Qt.KeyboardModifier.ShiftModifier
 
 
 class MenuEntry(Struct, frozen=True):
@@ -61,6 +64,21 @@ def _add_entry(menu: QMenu, entry: MenuEntry) -> None:
 
 def _run_entry(entry: MenuEntry) -> None:
     entry.run()
+
+
+def handle_menu_shortcut(event: QKeyEvent) -> bool:
+    """Open the context menu of the focused widget on Shift+F10; return whether this is the key.
+
+    On X11, Qt opens the menu only for the menu key, which many keyboards lack.
+    """
+    is_shortcut = event.key() == Qt.Key.Key_F10 and event.modifiers() == SHIFT
+    widget = QApplication.focusWidget()
+    if is_shortcut and widget:
+        at = widget.rect().center()
+        reason = QContextMenuEvent.Reason.Keyboard
+        menu_event = QContextMenuEvent(reason, at, widget.mapToGlobal(at))
+        QApplication.sendEvent(widget, menu_event)
+    return is_shortcut
 
 
 def add_context_menu(widget: QWidget, *groups: Sequence[MenuEntry | QAction]) -> None:
