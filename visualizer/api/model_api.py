@@ -49,8 +49,8 @@ def open_model(
 ) -> Model:
     """Open a Transformers model from its folder: ``open_model("models/SmolLM2-135M")``.
 
-    Nothing is downloaded, and no code in the folder is run. Requires
-    ``pip install "attention-visualizer[models]"``.
+    Nothing is downloaded, and no code in the folder is run. Requires transformers, accelerate and
+    h11, which the extra ``models`` installs.
 
     Parameters
     ----------

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 from visualizer.api.argument_validation import validate_sequence
 from visualizer.api.recorder import record
 from visualizer.errors import InputError
-from visualizer.optional_packages import PACKAGE_FIELD, is_installed, require_package
+from visualizer.optional_packages import (
+    PACKAGE_FIELD,
+    is_installed,
+    missing_package_message,
+    require_package,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -246,5 +251,5 @@ def _lightning_package() -> str:
     for name in LIGHTNING_PACKAGES:
         if is_installed(name.partition(".")[0]):
             return name
-    sentence = "A callback for Lightning requires it. Install it with: pip install lightning"
-    raise InputError(PACKAGE_FIELD, sentence)
+    message = missing_package_message("lightning", "A callback for Lightning")
+    raise InputError(PACKAGE_FIELD, message)
