@@ -208,8 +208,10 @@ class SnapshotThread:
         while (job := self._jobs.get()) is not None:
             try:
                 job()
-            except (OSError, InputError) as error:
-                self._problem = str(error)
+            except InputError as error:
+                self._problem = error.sentence
+            except Exception as error:  # noqa: BLE001 - training must not wait for an ended thread
+                self._problem = f"{type(error).__name__}: {error}"
 
     def warn_of_problem(self) -> None:
         """Issue a warning if something could not be written since the last call."""

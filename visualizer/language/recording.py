@@ -254,9 +254,7 @@ class RecordingWriter:
         Raises
         ------
         InputError
-            With field ``export`` if a file cannot be written.
-        OSError
-            If superfluous snapshots cannot be removed.
+            With field ``export`` or ``folder`` if a file cannot be written or removed.
         """
         for text, (each, words) in enumerate(zip(weights, tokens, strict=True)):
             arrays = {Role.WEIGHTS.value: each, TOKENS_NAME: np.array(words, dtype=np.str_)}
@@ -264,16 +262,28 @@ class RecordingWriter:
                 self._folder.attention_file(step, text), partial(_write_arrays, arrays)
             )
         kept = self._folder.attention_steps(self._texts)
-        for other in superfluous_steps(kept, sum(each.nbytes for each in weights)):
-            self._remove_snapshot(other)
+        try:
+            for other in superfluous_steps(kept, sum(each.nbytes for each in weights)):
+                self._remove_snapshot(other)
+        except OSError as error:
+            raise self._folder.create_write_error(error) from error
 
     def add_loss(self, row: LossRow) -> None:
         """Add a row to the losses, which are written by `flush_losses`."""
         self._losses.add_row(row)
 
     def flush_losses(self) -> None:
-        """Write the losses; raise `OSError` if this fails, and keep them for the next time."""
-        self._losses.flush()
+        """Write the losses; if this fails, they are kept for the next time.
+
+        Raises
+        ------
+        InputError
+            With field ``folder`` if the losses cannot be written.
+        """
+        try:
+            self._losses.flush()
+        except OSError as error:
+            raise self._folder.create_write_error(error) from error
 
     def close(self) -> None:
         """Release the folder."""
