@@ -14,6 +14,7 @@ from PySide6.QtTest import QTest
 
 from tests.support.window_input import CONTROL
 from visualizer.widgets.command_palette import (
+    CHECK_MARK,
     CommandPalette,
     PaletteEntry,
     PaletteSearch,
@@ -22,6 +23,7 @@ from visualizer.widgets.command_palette import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from PySide6.QtWidgets import QMainWindow
     from pytestqt.qtbot import QtBot
@@ -173,13 +175,28 @@ def test_three_letters_show_any_action(hand: Hand) -> None:
     QTest.keyClick(palette.field, Qt.Key.Key_Escape)
 
 
-def test_heads_lessons_panes_and_program_settings_are_listed(hand: Hand) -> None:
+def test_active_commands_are_marked(hand: Hand) -> None:
+    titles = {"Causal mask": True, "Training mode (with dropout)": True, "Loop": False}
+    palette = _open(hand)
+    for title, is_on in titles.items():
+        palette.field.setText(title)
+        assert (f"{title}{CHECK_MARK}" in dict(_visible(palette))) is is_on
+    QTest.keyClick(palette.field, Qt.Key.Key_Escape)
+
+
+def test_heads_lessons_files_panes_and_program_settings_are_listed(
+    hand: Hand, tmp_path: Path
+) -> None:
     hand.until(lambda: bool(hand.window.controllers.lesson_controller.lessons))
+    recent = tmp_path / "zebra.attention"
+    recent.touch()
+    hand.window.controllers.recent_files_controller.add_to_recent_files(recent)
     for letters, path in (
         ("head 2", "Layers and heads"),
         ("by hand 3.3.1", "Lessons"),
         ("shapes", "View › Panes"),
         ("text size", "Settings"),
+        ("zebra", "File › Open recent"),
         ("presenter mode", "Documentation"),
     ):
         palette = _open(hand)

@@ -43,7 +43,7 @@ in order, letters within a word, or scattered letters in order.
 """
 SUBMENU_PENALTY, PATH_PENALTY = 1.5, 5.0
 """Added for words that are not in the title, but in the name of the submenu or in the path."""
-PATH_SEPARATOR = " › "
+PATH_SEPARATOR, CHECK_MARK = " › ", "  ✓"
 DISABLED_PENALTY, PAGE_PENALTY = 0.5, 1.0
 """Added for entries that cannot be chosen now, and for sections of the documentation."""
 MAX_RECENT = 20
@@ -77,6 +77,7 @@ class PaletteEntry(Struct, frozen=True, eq=False):
     keys: str = ""
     is_enabled: bool = True
     is_page: bool = False
+    is_checked: bool = False
     id: str = ""
 
 
@@ -125,9 +126,14 @@ def _entries_of_menu(menu: QMenu, path: str) -> Iterator[PaletteEntry]:
             yield from _entries_of_menu(inner, f"{path}{PATH_SEPARATOR}{title}")
         elif title and not action.isSeparator():
             keys = action.shortcut().toString(QKeySequence.SequenceFormat.NativeText)
-            is_enabled = action.isEnabled()
             yield PaletteEntry(
-                title, path, action.trigger, keys, is_enabled, id=action.objectName()
+                title,
+                path,
+                action.trigger,
+                keys,
+                action.isEnabled(),
+                is_checked=action.isChecked(),
+                id=action.objectName(),
             )
 
 
@@ -270,7 +276,8 @@ class CommandPalette(QDialog):
         self._shown = self._search.find(wanted)[:MAX_SHOWN]
         self.list.clear()
         for entry in self._shown:
-            item = QTreeWidgetItem([entry.title, entry.path, entry.keys])
+            title = f"{entry.title}{CHECK_MARK}" if entry.is_checked else entry.title
+            item = QTreeWidgetItem([title, entry.path, entry.keys])
             item.setDisabled(not entry.is_enabled)
             for column in (1, 2):
                 item.setForeground(column, self.palette().placeholderText())
