@@ -3,6 +3,7 @@
 
 const LAST_COLOUR = 252, NAN_COLOUR = 253, MASKED = 255, NAN_CODE = 65535;
 const MANY = 128; // tokens from which the large heatmap gets more room
+const MAX_UNPACKING = 8; // layers that are decompressed at the same time
 const GAP = 3, LABEL = 11, MIN_TEXTS = 70, MAX_TEXTS = 118, MAX_CELL = 46, MAX_LARGEST = 4;
 const STEPS = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
 
@@ -17,7 +18,7 @@ const labels = [page.queries, page.keys ?? page.queries].map((words) => words.ma
 const system = matchMedia("(prefers-color-scheme: dark)");
 const byId = (id) => document.getElementById(id);
 const map = byId("map"), matrix = byId("matrix"), readout = byId("readout");
-const [base, marks] = matrix.querySelectorAll("canvas");
+const [base, marks] = matrix.querySelectorAll("canvas"), scratch = document.createElement("canvas");
 let layer = 0, head = 0, direction = "to", chosenTheme = "";
 let pinned = null, hovered = null; // {row, column}, of which one is null if a token is selected
 let grid = null, box = null; // sizes of the small heatmaps and of the large one
@@ -99,15 +100,15 @@ function readColours() {
   byId("scheme").textContent = values.name === "dark" ? "Light colours" : "Dark colours";
 }
 
-/** Return a canvas with one pixel per cell. */
+/** Return a canvas with one pixel per cell, which the next call reuses. */
 function pixels(height, width, entryAt) {
-  const canvas = document.createElement("canvas");
-  Object.assign(canvas, {width, height});
-  const ink = canvas.getContext("2d"), image = ink.createImageData(width, height);
-  const words = new Uint32Array(image.data.buffer);
+  if (scratch.width < width || scratch.height < height) {
+    Object.assign(scratch, {width: Math.max(width, scratch.width), height: Math.max(height, scratch.height)});
+  }
+  const image = new ImageData(width, height), words = new Uint32Array(image.data.buffer);
   for (let at = 0; at < words.length; at++) words[at] = colours.words[entryAt(at)];
-  ink.putImageData(image, 0, 0);
-  return canvas;
+  scratch.getContext("2d").putImageData(image, 0, 0);
+  return scratch;
 }
 
 function resize(canvas, width, height) {
@@ -153,12 +154,13 @@ function layOutGrid() {
 function drawSmall(one, at) {
   const side = Math.max(8, Math.round(grid.size * devicePixelRatio));
   const block = Math.ceil(Math.max(rows, columns) / side);
-  const height = Math.ceil(rows / block), width = Math.ceil(columns / block);
+  const height = Math.ceil(rows / block), width = Math.ceil(columns / block), size = height * width;
+  const heads = Array.from({length: one.heads}, (_, of) => smallEntries(one, of, block, height, width));
+  const image = pixels(height * one.heads, width, (cell) => heads[Math.floor(cell / size)][cell % size]);
+  const y = grid.top + at * grid.down;
   for (let of = 0; of < one.heads; of++) {
-    const entries = smallEntries(one, of, block, height, width);
-    const image = pixels(height, width, (cell) => entries[cell]);
-    const x = grid.left + of * grid.across, y = grid.top + at * grid.down;
-    grid.ink.drawImage(image, x, y, grid.width, grid.height);
+    const x = grid.left + of * grid.across;
+    grid.ink.drawImage(image, 0, of * height, width, height, x, y, grid.width, grid.height);
   }
 }
 
@@ -252,7 +254,7 @@ function drawHead() {
     }
   }
   const image = pixels(rows, columns, (at) => entries[at]);
-  ink.drawImage(image, left, top, columns * cell, rows * cell);
+  ink.drawImage(image, 0, 0, columns, rows, left, top, columns * cell, rows * cell);
   ink.strokeStyle = theme().hairline;
   ink.strokeRect(left - 0.5, top - 0.5, columns * cell + 1, rows * cell + 1);
   if (cell >= 16) drawGridLines(ink);
@@ -614,7 +616,7 @@ function draw() {
   readColours();
   layOutGrid();
   const bar = byId("scale").querySelector("canvas"), ink = resize(bar, 80, 8);
-  ink.drawImage(pixels(1, LAST_COLOUR + 1, (at) => at), 0, 0, 80, 8);
+  ink.drawImage(pixels(1, LAST_COLOUR + 1, (at) => at), 0, 0, LAST_COLOUR + 1, 1, 0, 0, 80, 8);
   selectHead(layer, head);
 }
 
@@ -627,12 +629,17 @@ async function start() {
   buildTexts();
   await unpackMasks();
   readColours();
-  const packed = document.querySelectorAll("script.layer");
+  const packed = [...document.querySelectorAll("script.layer")], unpacking = [];
   for (const [at, one] of layers.entries()) {
-    await unpackLayer(one, packed[at].textContent);
-    packed[at].remove();
+    while (unpacking.length < Math.min(layers.length, at + MAX_UNPACKING)) unpacking.push(unpackNext());
+    await unpacking[at];
     if (at === 0) draw();
     else drawSmall(one, at);
+  }
+  function unpackNext() {
+    const element = packed[unpacking.length], text = element.textContent;
+    element.remove();
+    return unpackLayer(layers[unpacking.length], text);
   }
   addListeners();
 }

@@ -17,8 +17,10 @@ function bytesOf(text) {
 
 /** Decompress data that is deflated and encoded as base64. */
 async function inflate(text) {
-  const stream = new Blob([bytesOf(text)]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
+  const stream = new DecompressionStream("deflate"), writer = stream.writable.getWriter();
+  const isWritten = Promise.all([writer.write(bytesOf(text)), writer.close()]);
+  const [bytes] = await Promise.all([new Response(stream.readable).arrayBuffer(), isWritten]);
+  return new Uint8Array(bytes);
 }
 
 /** Join the planes of bytes of numbers, and return the buffer of the numbers. */

@@ -40,16 +40,19 @@ PARTS = (
     ),
     "slow_line",
 )
+OPTIONAL_PARTS = ("notebook_views",)
+"""Parts that run only if they are named, because they require other tools and half an hour."""
 FEWEST = 15
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the tables; return exit status 1 if a target was missed or a part failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="part", help=f"of {', '.join(PARTS)}")
+    parts = ", ".join(PARTS + OPTIONAL_PARTS)
+    parser.add_argument("parts", nargs="*", metavar="part", help=f"of {parts}")
     parser.add_argument("--repeats", type=int, default=FEWEST)
     options = parser.parse_args(arguments)
-    if unknown := set(options.parts) - set(PARTS):
+    if unknown := set(options.parts) - {*PARTS, *OPTIONAL_PARTS}:
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # all programs are compared on the CPU
     asked = os.environ.get("ATTENTION_VISUALIZER_TEST_PLATFORM")

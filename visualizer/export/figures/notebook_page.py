@@ -10,7 +10,10 @@ import base64
 import html
 import io
 import math
+import os
+from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -344,19 +347,30 @@ def _pack_layers(
     for encoding in _list_encodings(block, sum(each.weights.size for each in layers), largest):
         while block < encoding.block:
             layers, block = [each.pool_pairs() for each in layers], 2 * block
-        packed, size = list[str](), 0
-        for each in layers:
-            packed.append(_pack_weights(each.weights, encoding))
-            size += len(packed[-1])
-            if size > (MAX_PACKED_BYTES if encoding.decimals == 3 else MAX_PRECISE_BYTES):
-                break
-        else:
+        limit = MAX_PACKED_BYTES if encoding.decimals == 3 else MAX_PRECISE_BYTES
+        if packed := _pack_within(limit, [each.weights for each in layers], encoding):
             return encoding, layers, packed
     sentence = (
         "There are too many layers and heads for a page. Select fewer with layers, such as "
         "interactive(layers=[0])."
     )
     raise InputError("layers", sentence)
+
+
+def _pack_within(
+    limit: int, layers: Sequence[np.ndarray], encoding: WeightEncoding
+) -> list[str] | None:
+    """Pack the layers in parallel; return None as soon as they take more bytes than the limit."""
+    packed = list[str]()
+    threads = ThreadPoolExecutor(os.cpu_count())  # zlib releases the GIL
+    try:
+        for each in threads.map(partial(_pack_weights, encoding=encoding), layers):
+            packed.append(each)
+            if (limit := limit - len(each)) < 0:
+                return None
+    finally:
+        threads.shutdown(cancel_futures=True)
+    return packed
 
 
 def _list_encodings(block: int, cells: int, largest: float) -> Iterator[WeightEncoding]:
