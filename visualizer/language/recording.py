@@ -177,7 +177,7 @@ class RecordingWriter:
         folder.create_folders()
         folder.check_no_links()
         try:
-            self._lock = FileLock(folder.lock_file.path)
+            self._lock = FileLock(folder.recording_lock_file.path)
         except BlockingIOError as error:
             sentence = f"Another program is writing to {folder.path}. Choose another folder."
             raise InputError("held", sentence) from error
@@ -185,7 +185,7 @@ class RecordingWriter:
             raise folder.create_write_error(error) from error
         try:
             self._check_other_recording(metadata, first_step)
-            folder.remove_leftover_files()
+            folder.remove_temporary_files()
             self._losses = LossLog(folder.loss_log_file)
             self._losses.read_rows_before(first_step or 0)
             self._losses.remove_unread_rows()
@@ -308,7 +308,7 @@ class OpenedRecording:
     def is_being_recorded(self) -> bool:
         """Whether a program is writing the recording."""
         with suppress(OSError):
-            return is_held(self.folder.lock_file.path)
+            return is_held(self.folder.recording_lock_file.path)
         return False
 
     def steps(self) -> tuple[int, ...]:

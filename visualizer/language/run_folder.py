@@ -241,6 +241,14 @@ class RunFolder(Struct, frozen=True):
         return self._root.file("lock")
 
     @property
+    def recording_lock_file(self) -> SymlinkSafeFile:
+        """The file that is locked by the program that records the run.
+
+        The folder of a recording may contain other files, so the name belongs to this program.
+        """
+        return self._root.file("recording.lock")
+
+    @property
     def orders_file(self) -> SymlinkSafeFile:
         """The messages for a background training process that has not acquired the lock yet."""
         return self._root.file("orders")
@@ -321,7 +329,7 @@ class RunFolder(Struct, frozen=True):
         with suppress(OSError):  # the folder does not exist, or contains other files
             self._snapshot_folder.path.rmdir()
         # The metadata is deleted last, so that a partly deleted folder is still a recorded run.
-        for file in (self.loss_log_file, self.lock_file, self.probe_file, self.recording_file):
+        for file in (self.loss_log_file, self.recording_lock_file, self.recording_file):
             file.unlink(missing_ok=True)
         with suppress(OSError):
             self.path.rmdir()
@@ -372,6 +380,7 @@ class RunFolder(Struct, frozen=True):
             self.loss_log_file,
             self.checkpoint_file,
             self.lock_file,
+            self.recording_lock_file,
             self.orders_file,
             self.log_file,
         )
@@ -411,6 +420,10 @@ class RunFolder(Struct, frozen=True):
         Only the holder of the lock may call this method.
         """
         self.stop_file.unlink(missing_ok=True)
+        self.remove_temporary_files()
+
+    def remove_temporary_files(self) -> None:
+        """Remove the temporary files that other processes have left behind."""
         for folder in (self._root, self._snapshot_folder):
             folder.remove_temporary_files()
 

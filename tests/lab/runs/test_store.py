@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.support.recordings import a_recording
+from tests.support.recordings import METADATA, a_recording
 from visualizer.errors import InputError
 from visualizer.lab.runs.store import (
     choose_run_folder,
@@ -22,7 +22,9 @@ from visualizer.lab.runs.store import (
 )
 from visualizer.lab.settings.definitions import replace_setting
 from visualizer.lab.settings.text_preview_controller import read_text_sample
+from visualizer.lab.training.background_controller import is_training
 from visualizer.language.corpora.corpus import load_corpus
+from visualizer.language.recording import RecordingWriter
 from visualizer.language.run_folder import RunFolder, RunMetadata
 from visualizer.language.training_settings import CorpusKind, TrainingSettings
 from visualizer.storage.symlink_safe_folder import SymlinkSafeFile
@@ -49,16 +51,28 @@ def test_runs_are_listed_newest_first_and_nothing_else(tmp_path: Path) -> None:
 
 def test_a_recorded_run_is_listed_and_deleted_without_other_files(tmp_path: Path) -> None:
     a_run(tmp_path / "trained", 1_000)
+    own_names = ("model.bin", "lock", "probe.txt", "stop")
+    (tmp_path / "mixed").mkdir()
+    for name in own_names:
+        (tmp_path / "mixed" / name).write_text("my own", encoding="utf-8")
     for name in ("recorded", "mixed"):
         a_recording(tmp_path / name, 0, 10)
-    (tmp_path / "mixed" / "model.bin").write_bytes(b"weights")
     assert {run.name for run in list_runs(tmp_path)} == {"trained", "recorded", "mixed"}
     rename_run(tmp_path / "recorded", "renamed")
     delete_run(tmp_path / "renamed")
     delete_run(tmp_path / "mixed")
     assert [run.name for run in list_runs(tmp_path)] == ["trained"]
     assert not (tmp_path / "renamed").exists()
-    assert [path.name for path in (tmp_path / "mixed").iterdir()] == ["model.bin"]
+    assert {
+        path.name: path.read_text("utf-8") for path in (tmp_path / "mixed").iterdir()
+    } == dict.fromkeys(own_names, "my own")
+
+
+def test_a_run_that_is_being_recorded_is_in_use(tmp_path: Path) -> None:
+    writer = RecordingWriter(RunFolder(tmp_path), METADATA)
+    assert is_training(tmp_path)
+    writer.close()
+    assert not is_training(tmp_path)
 
 
 def test_runs_are_listed_while_one_is_deleted(

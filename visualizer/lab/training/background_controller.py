@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from PySide6.QtCore import SignalInstance
 
     from visualizer.lab.training.process_controller import ProcessEnd
+    from visualizer.storage.symlink_safe_folder import SymlinkSafeFile
 
 
 DETACH_ERROR = "Cannot continue training “{}” in the background"
@@ -133,8 +134,12 @@ def withdraw_orders(folder: Path) -> None:
 
 
 def is_training(folder: Path) -> bool:
-    """Return whether a process is training a run or is about to; this check writes nothing."""
-    return folder in _pending_orders or _has_orders(folder) or _is_locked(folder)
+    """Return whether a process is training a run or is about to, or is recording it.
+
+    This check writes nothing.
+    """
+    is_recorded = _is_held(RunFolder(folder).recording_lock_file)
+    return is_recorded or folder in _pending_orders or _has_orders(folder) or _is_locked(folder)
 
 
 def _has_orders(folder: Path) -> bool:
@@ -144,7 +149,10 @@ def _has_orders(folder: Path) -> bool:
 
 
 def _is_locked(folder: Path) -> bool:
-    lock = RunFolder(folder).lock_file
+    return _is_held(RunFolder(folder).lock_file)
+
+
+def _is_held(lock: SymlinkSafeFile) -> bool:
     try:
         return lock.is_file() and is_held(lock.path)
     except OSError:
