@@ -157,7 +157,7 @@ def test_a_part_is_chosen_where_there_are_several(
     [
         ((), 2, "the following argument is required: FOLDER, the folder of a model"),
         (("nothing",), 2, "one of the arguments --text --texts --image is required"),
-        (("nothing", "--text", "a"), 1, "Folder not found: “nothing”."),
+        (("not a model", "--text", "a"), 1, "Folder not found: “not a model”."),
         (("F", "--text", " "), 2, "argument --text: invalid value ' ': must not be blank"),
         (("F", "--text", "a", "--layer", "2"), 2,
          "--layer has no effect without --export. Remove --layer."),

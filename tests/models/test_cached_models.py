@@ -150,7 +150,7 @@ def test_an_unknown_name_is_reported_with_instructions(cached: Path) -> None:
     with pytest.raises(InputError, match="“org/other”") as caught:
         visualizer.open_model("org/other")
     assert str(cached.parent.parent.parent) in caught.value.sentence
-    assert "hf download org/other" in caught.value.sentence
+    assert "attention-visualizer model org/other --download" in caught.value.sentence
 
 
 def test_a_repository_without_a_snapshot_is_named(tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_broken_link_names_the_file_and_the_model(cached: Path, name: str) -> 
     (cached / name).symlink_to("../../blobs/" + "f" * 64)
     said = refusal(cached)
     assert f"“{name}” is missing" in said
-    assert "hf download org/tiny" in said
+    assert "attention-visualizer model org/tiny --download" in said
     assert "ffff" not in said
     assert list_cached_models(cached.parents[2])[0].unavailable_reason == said
 
@@ -178,7 +178,7 @@ def test_a_missing_weights_file_is_named(cached: Path) -> None:
     (cached / "model.safetensors.index.json").write_text(index, encoding="utf-8")
     said = refusal(cached)
     assert names[1] in said
-    assert "hf download org/tiny" in said
+    assert "attention-visualizer model org/tiny --download" in said
 
 
 def test_a_gguf_file_is_rejected_with_conversion_instructions(

@@ -8,6 +8,7 @@ import threading
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +35,7 @@ class HubServer:
 
     def __init__(self, repository: str, files: dict[str, bytes]) -> None:
         self.repository, self.files = repository, files
+        self.revision = "main"
         self.listed: dict[str, dict[str, Any]] = {}
         self.served: dict[str, bytes] = {}
         self.answer: Any = None
@@ -116,8 +118,9 @@ def serving(server: HubServer) -> Iterator[str]:
 def _answer(handler: BaseHTTPRequestHandler, server: HubServer) -> None:
     path, name = handler.path.partition("?")[0], handler.path.rpartition("/")[2]
     is_file = path == f"/{server.repository}/resolve/{COMMIT}/{name}"
+    listing = f"/api/models/{server.repository}/revision/{quote(server.revision, safe='')}"
     refusal = server.refused_files or server.refusal if is_file else server.refusal
-    if refusal is None and not is_file and path != f"/api/models/{server.repository}/revision/main":
+    if refusal is None and not is_file and path != listing:
         refusal = (404, "RepoNotFound")
     if server.leads_to:
         handler.send_response(302)

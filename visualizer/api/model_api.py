@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 from visualizer.api.argument_validation import (
@@ -23,13 +24,14 @@ from visualizer.api.model_attention import ModelAttention
 from visualizer.api.model_inputs import parse_kept_parts, parse_model_input, parse_single_input
 from visualizer.attention.spec import Device, ModelDtype
 from visualizer.brief_repr import truncate
+from visualizer.console import ConsoleProgress
 from visualizer.errors import InputError
+from visualizer.models.model_path import parse_repository_name
 from visualizer.models.model_source import MAX_HEAD_SCALE, HeadEdit, HeadEditKind
 from visualizer.process_settings import fix_mmap_threshold
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
     import numpy as np
 
@@ -46,18 +48,20 @@ def open_model(
     device: object = Device.AUTO,
     dtype: object = ModelDtype.AUTO,
     from_disk: bool = False,
+    revision: str | None = None,
+    download: bool = False,
 ) -> Model:
-    """Open a Transformers model from its folder: ``open_model("models/SmolLM2-135M")``.
+    """Open a Transformers model from its folder or by its name: ``open_model("org/name")``.
 
-    Nothing is downloaded, and no code in the folder is run. Requires transformers, accelerate and
-    h11, which the extra ``models`` installs.
+    Nothing is downloaded unless ``download`` is True, and no code in the folder is run. Requires
+    transformers, accelerate and h11, which the extra ``models`` installs.
 
     Parameters
     ----------
     path : str or path
         A folder with ``config.json``, weights in ``.safetensors`` files and a tokenizer; the name
-        ``organization/name`` of a model in the local Hugging Face cache; or the folder of a
-        language lab run, one of its snapshots, or weights saved by the lab.
+        of a model in the local Hugging Face cache, such as ``org/name`` or ``org/name@revision``;
+        or the folder of a language lab run, one of its snapshots, or weights saved by the lab.
     device : str or torch.device
         ``"auto"``, ``"cpu"``, ``"cuda"`` or ``"mps"``. A device that is not available is rejected.
     dtype : str or torch.dtype
@@ -68,6 +72,12 @@ def open_model(
     from_disk : bool
         Whether to leave the layers on disk and read them one at a time, for models that are larger
         than memory. The device must be the CPU.
+    revision : str, optional
+        A branch, a tag or a commit of the model on the Hugging Face Hub; the main branch by
+        default.
+    download : bool
+        Whether to download the model from the Hugging Face Hub if the cache does not contain it.
+        Private and gated models use the token that ``hf auth login`` stores.
 
     Raises
     ------
@@ -82,11 +92,28 @@ def open_model(
     from visualizer.models.opened_model import open_model as opened
 
     fix_mmap_threshold()
-    folder, where = validate_path("path", path), validate_device(device)
+    folder, where = _find_model(path, revision, download=download), validate_device(device)
     computed_in = validate_model_dtype(dtype)
     check_device_available(where, computed_in)
     is_disk = validate_bool("from_disk", from_disk)
     return Model(opened(folder, where, computed_in, is_from_disk=is_disk))
+
+
+def _find_model(path: object, revision: object, *, download: object) -> Path:
+    """Return the folder or the name of a model; download the model if requested."""
+    folder = validate_path("path", path)
+    if revision is not None:
+        name = validate_string("revision", revision)
+        if folder.exists() or "@" in folder.name:
+            raise InputError("revision", f"revision has no effect on “{folder}”. Remove revision.")
+        folder = Path(f"{folder.as_posix()}@{name}")
+        if parse_repository_name(folder.as_posix()) is None:
+            raise InputError("revision", f"Invalid revision: {describe_value(name)}.")
+    if not validate_bool("download", download):
+        return folder
+    from visualizer.models.hub_download import download_model_by_name
+
+    return download_model_by_name(folder, ConsoleProgress(is_quiet=False))
 
 
 # This is a dataclass, because `help` would evaluate the types of a Struct's fields, which are

@@ -8,13 +8,23 @@ from typing import TYPE_CHECKING
 
 from visualizer.attention.spec import ModelDtype
 from visualizer.cli import option_parser
-from visualizer.cli.options import MODEL_DTYPE_OPTION
-from visualizer.console import escape_control_characters, print_message, write_output
+from visualizer.cli.options import DOWNLOAD_OPTION, MODEL_DTYPE_OPTION
+from visualizer.console import (
+    ConsoleProgress,
+    escape_control_characters,
+    print_message,
+    write_output,
+)
 from visualizer.errors import InputError
 from visualizer.language.run_folder import RunFolder, choose_probe_text
 from visualizer.language.sampling import SamplingSettings, check_sampling_settings
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.models.model_folder import is_model_folder
+from visualizer.models.model_path import (
+    hub_cache_folder,
+    is_cached_repository,
+    parse_repository_name,
+)
 from visualizer.optional_packages import PACKAGE_FIELD as MISSING_PACKAGE
 from visualizer.process_settings import (
     InterruptSignalError,
@@ -64,7 +74,10 @@ def create_generate_parser() -> option_parser.CommandLineParser:
         type=_parse_folder,
         metavar="FOLDER",
         nargs="?",
-        help="folder of a training run or of a Transformers model",
+        help=(
+            "folder of a training run or of a Transformers model, or the name of a model in the "
+            "local Hugging Face cache"
+        ),
     )
     text.add_argument(
         "--prompt",
@@ -93,6 +106,7 @@ def create_generate_parser() -> option_parser.CommandLineParser:
         help="use the snapshot saved after N training steps (default: the last snapshot)",
     )
     text.add_argument("--dtype", **MODEL_DTYPE_OPTION)
+    text.add_argument("--download", **DOWNLOAD_OPTION)
     sampling = parser.add_argument_group("Sampling")
     sampling.add_argument(
         "--seed",
@@ -143,7 +157,7 @@ def generate(arguments: Sequence[str]) -> int:
     try:
         check_sampling_settings(sampling)
         with handle_stop_signals(raise_interrupt_error):
-            if is_model_folder(options.folder):
+            if _is_transformers_model(options.folder):
                 _generate_with_transformers_model(options, sampling)
             else:
                 _generate_with_lab_model(options, sampling)
@@ -163,7 +177,18 @@ def generate(arguments: Sequence[str]) -> int:
 def _parse_folder(text: str) -> Path:
     """Convert an argument to the path of a model or run folder."""
     path = option_parser.convert_path(text)
-    return path if is_model_folder(path) else option_parser.convert_run_folder(text)
+    return path if _is_transformers_model(path) else option_parser.convert_run_folder(text)
+
+
+def _is_transformers_model(path: Path) -> bool:
+    """Return whether a path is a model folder, or the name of a model on the Hugging Face Hub.
+
+    A name without an organization may also be that of a run folder, unless it is in the cache.
+    """
+    name = None if path.exists() else parse_repository_name(path.as_posix())
+    if name is None:
+        return is_model_folder(path)
+    return "/" in name.name or is_cached_repository(hub_cache_folder() / name.folder_name)
 
 
 def _generate_with_transformers_model(
@@ -175,6 +200,10 @@ def _generate_with_transformers_model(
         raise InputError("text", "required for a Transformers model")
     if options.step is not None:
         raise InputError("step", "not available for Transformers models, which have no snapshots")
+    if options.download:
+        from visualizer.models.hub_download import download_model_by_name
+
+        options.folder = download_model_by_name(options.folder, ConsoleProgress(is_quiet=False))
     load_torch_library()
     from visualizer.models.kv_cache_generation import generate as generate_with_cache
     from visualizer.models.opened_model import open_model

@@ -23,7 +23,7 @@ from visualizer.cli.export_files import (
     write_exports,
 )
 from visualizer.cli.option_checks import first_export_option_error
-from visualizer.cli.options import MODEL_DTYPE_OPTION, OPTION_GROUPS, option_name
+from visualizer.cli.options import DOWNLOAD_OPTION, MODEL_DTYPE_OPTION, OPTION_GROUPS, option_name
 from visualizer.console import ConsoleProgress, print_message, write_output
 from visualizer.errors import InputError, not_found_error
 from visualizer.export.figures.document_attachment import max_embedded_layer_bytes
@@ -58,9 +58,10 @@ EXAMPLES = """examples:
   attention-visualizer model dinov2-small --image cat.jpg --overview heads.png
 
 FOLDER is the folder of a Hugging Face Transformers model (config.json, weights in .safetensors
-files, and a tokenizer), the folder of a training run, or a weights file of the lab. Nothing is
-downloaded, and no code in the folder is run. Without --heads, --export and --overview, the table of
-all heads is written to standard output. Messages are written to standard error. The exit status is
+files, and a tokenizer), the name of a model in the local Hugging Face cache, the folder of a
+training run, or a weights file of the lab. Nothing is downloaded without --download, and no code in
+the folder is run. Without --heads, --export and --overview, the table of all heads is written to
+standard output. Messages are written to standard error. The exit status is
 0 if everything was written; 1 if the model cannot be opened or a file cannot be written; 2 if an
 option or the text is invalid, there is not enough memory or a package is missing; 130 after Ctrl+C;
 and 143 after SIGTERM.
@@ -88,7 +89,10 @@ def create_model_parser() -> option_parser.CommandLineParser:
         type=option_parser.convert_path,
         metavar="FOLDER",
         nargs="?",
-        help="folder of a model or of a training run, or a weights file of the lab",
+        help=(
+            "folder of a model or of a training run, a weights file of the lab, or the name of a "
+            "model in the local Hugging Face cache"
+        ),
     )
     opened.add_argument(
         "--text",
@@ -132,6 +136,7 @@ def create_model_parser() -> option_parser.CommandLineParser:
     )
     opened.add_argument("--device", **OPTION_GROUPS[SettingGroup.NUMBERS]["--device"])
     opened.add_argument("--dtype", **MODEL_DTYPE_OPTION)
+    opened.add_argument("--download", **DOWNLOAD_OPTION)
     opened.add_argument(
         "--from-disk",
         action="store_true",
@@ -176,7 +181,7 @@ def model(arguments: Sequence[str]) -> int:
         is_argument = refused.field in _ARGUMENT_FIELDS
         prefix = f"argument {option_name(refused.field)}: " if is_argument else ""
         print_message(f"{prefix}{refused.sentence}")
-        return 1 if refused.field in {"model", "export"} else 2
+        return 1 if refused.field in {"model", "repository", "export"} else 2
     except InterruptSignalError as stopped:
         progress.clear_line()
         return stopped.status
@@ -215,12 +220,15 @@ def _find_option_error(options: argparse.Namespace) -> str:
 
 def _run_model_and_write(options: argparse.Namespace, progress: ConsoleProgress) -> int:
     from visualizer.attention.device import check_device_available
+    from visualizer.models.hub_download import download_model_by_name
     from visualizer.models.layer_run_lookup import layer_numbers
     from visualizer.models.opened_model import open_model
 
     texts = _requested_texts(options)
     device, dtype = Device(options.device or Device.AUTO), ModelDtype(options.dtype)
     check_device_available(device, dtype)
+    if options.download:
+        options.folder = download_model_by_name(options.folder, progress)
     if options.from_disk:
         print_message(_describe_disk_reading_estimate(options.folder, dtype))
     opened = open_model(options.folder, device, dtype, is_from_disk=options.from_disk)

@@ -244,6 +244,14 @@ SETTING_GROUPS = {
 }
 """Names of the settings that have an option, keyed by the title of the option group."""
 
+DOWNLOAD_OPTION: dict[str, Any] = {
+    "action": "store_true",
+    "help": (
+        "download the model from the Hugging Face Hub if FOLDER is the name of a model, such as "
+        "org/name or org/name@revision, that the local cache does not contain"
+    ),
+}
+"""Option of the commands that open a Transformers model."""
 MODEL_DTYPE_OPTION: dict[str, Any] = {
     "choices": [each.value for each in ModelDtype],
     "default": ModelDtype.AUTO.value,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from visualizer.attention.settings import SettingGroup
 from visualizer.attention.spec import Device, ModelDtype
 from visualizer.cli import option_parser
-from visualizer.cli.options import MODEL_DTYPE_OPTION, OPTION_GROUPS
+from visualizer.cli.options import DOWNLOAD_OPTION, MODEL_DTYPE_OPTION, OPTION_GROUPS
 from visualizer.console import ConsoleProgress, print_message, write_output
 from visualizer.errors import InputError, system_error_reason
 from visualizer.models.model_folder import read_model_folder
@@ -92,7 +92,7 @@ def create_serve_parser() -> option_parser.CommandLineParser:
         type=option_parser.convert_path,
         metavar="FOLDER",
         nargs="?",
-        help="folder of the model",
+        help="folder of the model, or its name in the local Hugging Face cache",
     )
     parallelism = model.add_mutually_exclusive_group()
     parallelism.add_argument(
@@ -109,6 +109,7 @@ def create_serve_parser() -> option_parser.CommandLineParser:
     )
     model.add_argument("--device", **OPTION_GROUPS[SettingGroup.NUMBERS]["--device"])
     model.add_argument("--dtype", **MODEL_DTYPE_OPTION)
+    model.add_argument("--download", **DOWNLOAD_OPTION)
     address = parser.add_argument_group("Network")
     address.add_argument(
         "--host", help=f"address to listen on (default: {DEFAULT_HOST}, this machine only)"
@@ -149,6 +150,11 @@ def serve(arguments: Sequence[str]) -> int:
         print_message(f"{TOKEN_VARIABLE}: the token is too easy to guess: {weakness}. {TOKEN_HELP}")
         return 2
     try:
+        if options.download:
+            from visualizer.models.hub_download import download_model_by_name
+
+            console = ConsoleProgress(is_quiet=options.quiet)
+            options.folder = download_model_by_name(options.folder, console)
         read_model_folder(options.folder, has_fingerprint=False)
         for package in ("h11", "transformers"):
             require_package(package, "Serving a model")

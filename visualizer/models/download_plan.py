@@ -35,6 +35,8 @@ class DownloadPlan(Struct, frozen=True):
         Number of bytes that are not downloaded yet.
     free : int
         Number of free bytes on the disk that contains the cache.
+    revision : str
+        The branch, tag or commit that was requested.
     """
 
     repository: str
@@ -43,6 +45,7 @@ class DownloadPlan(Struct, frozen=True):
     folder: Path
     missing: int
     free: int
+    revision: str = "main"
 
     @property
     def bytes(self) -> int:

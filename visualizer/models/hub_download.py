@@ -36,18 +36,26 @@ from visualizer.models.model_folder import (
     WEIGHTS_FILE,
     check_no_custom_code,
     file_size_limit,
+    read_model_folder,
 )
-from visualizer.models.model_path import COMMIT_PATTERN, REPOSITORY_PATTERN
+from visualizer.models.model_path import (
+    COMMIT_PATTERN,
+    find_model_folder,
+    hub_cache_folder,
+    parse_repository_name,
+)
 from visualizer.progress import ignore_progress
 from visualizer.storage import atomic_file
 from visualizer.storage.file_lock import FileLock
 from visualizer.storage.program_folders import free_bytes
+from visualizer.storage.regular_file import open_regular_file
 from visualizer.storage.symlink_safe_folder import SymlinkSafeFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from email.message import Message
 
+    from visualizer.console import ConsoleProgress
     from visualizer.progress import Progress
 
     FileProgress = Callable[[int], None]
@@ -145,6 +153,8 @@ SHARD_PATTERN = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
 MAX_LIST_BYTES = 16 * 2**20
 """Maximum size, in bytes, of the list of files."""
 MAX_WEIGHTS_BYTES = 2**42
+MAX_TOKEN_BYTES = 4_096
+_TRUE_VALUES = ("1", "ON", "YES", "TRUE")
 TIMEOUT_S = 10.0
 """Time, in seconds, to wait for a server that does not respond."""
 RESERVED_BYTES = 2**28
@@ -161,6 +171,8 @@ def plan_download(
 
     Parameters
     ----------
+    repository : str
+        The name of the repository, as in `parse_repository_name`, or its address.
     progress : Progress
         Called with zeros while the hub does not respond; an exception that it raises ends the wait.
 
@@ -170,15 +182,16 @@ def plan_download(
         With field ``repository`` and a suggestion.
     """
     endpoint = _hub_endpoint(environment)
-    name = repository.strip().removeprefix(f"{endpoint}/").rstrip("/")
-    if not REPOSITORY_PATTERN.fullmatch(name) or "--" in name or ".." in name:
+    wanted = parse_repository_name(repository.strip().removeprefix(f"{endpoint}/").rstrip("/"))
+    if wanted is None:
         raise _download_error("Enter a repository name in the form organization/name.")
-    with _explain_download_errors(name, endpoint):
-        url = f"{endpoint}/api/models/{name}/revision/main?blobs=true"
+    name, revision = wanted.name, wanted.revision
+    with _explain_download_errors(str(wanted), endpoint):
+        url = f"{endpoint}/api/models/{name}/revision/{quote(revision, safe='')}?blobs=true"
         with _open_url(url, environment, partial(progress, 0, 0)) as answer:
             description = _read_file_list(answer)
     commit, files = _select_files(name, description)
-    folder = cache / f"models--{name.replace('/', '--')}"
+    folder = cache / wanted.folder_name
     try:
         missing = sum(file.size - _cached_bytes(folder, file) for file in files)
         free = free_bytes(cache)
@@ -191,7 +204,33 @@ def plan_download(
         raise _download_error(
             f"{name} needs {space}. Free some space, or set HF_HUB_CACHE to another folder."
         )
-    return DownloadPlan(name, commit, files, folder, missing, free)
+    return DownloadPlan(name, commit, files, folder, missing, free, revision)
+
+
+def download_model_by_name(path: Path, console: ConsoleProgress) -> Path:
+    """Return the folder of a model, and download it if the cache does not contain all its files.
+
+    Parameters
+    ----------
+    path : Path
+        As in `find_model_folder`; only repositories are downloaded.
+    console : ConsoleProgress
+        Shows the progress.
+
+    Raises
+    ------
+    InputError
+        As in `find_model_folder`; with field ``repository`` as in `plan_download`.
+    """
+    if path.exists() or parse_repository_name(path.as_posix()) is None:
+        return find_model_folder(path)
+    with suppress(InputError):
+        return read_model_folder(path, has_fingerprint=False).path
+    try:
+        plan = plan_download(path.as_posix(), hub_cache_folder())
+        return download_model(plan, console.create_file_callback("Downloading"))
+    finally:
+        console.clear_line()
 
 
 def download_model(
@@ -233,11 +272,12 @@ def download_model(
                 progress(done, offer.bytes)
             for file in offer.files:
                 _link_blob(offer.snapshot_folder / file.name, blobs / file.blob)
-            refs = offer.folder / "refs"
-            refs.mkdir(exist_ok=True)
-            atomic_file.write_atomically(
-                refs / "main", lambda out: out.write(offer.commit.encode())
-            )
+            if offer.revision != offer.commit:
+                reference = offer.folder / "refs" / offer.revision
+                reference.parent.mkdir(parents=True, exist_ok=True)
+                atomic_file.write_atomically(
+                    reference, lambda out: out.write(offer.commit.encode())
+                )
         finally:
             lock.release()
     return offer.snapshot_folder
@@ -322,12 +362,32 @@ class _SafeRedirectHandler(HTTPRedirectHandler):
         return super().redirect_request(request, fp, code, message, headers, url)
 
 
+def find_access_token(environment: Mapping[str, str]) -> str:
+    """Return the user's token, which ``hf auth login`` stores; an empty string without one.
+
+    The variables and the file are those of huggingface_hub.
+    """
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        if token := environment.get(name, "").strip():
+            return token
+    if environment.get("HF_HUB_DISABLE_IMPLICIT_TOKEN", "").upper() in _TRUE_VALUES:
+        return ""
+    place = environment.get("HF_TOKEN_PATH")
+    home = environment.get("HF_HOME")
+    if not home:
+        home = f"{environment.get('XDG_CACHE_HOME') or '~/.cache'}/huggingface"
+    path = Path(place or f"{home}/token").expanduser()
+    with suppress(OSError), open_regular_file(path) as file:
+        return file.read(MAX_TOKEN_BYTES).decode("ascii", "replace").strip()
+    return ""
+
+
 @contextmanager
 def _open_url(
     url: str, environment: Mapping[str, str], check_wanted: Callable[[], object], start: int = 0
 ) -> Iterator[HubResponse]:
     request = Request(url, headers={"User-Agent": "attention-visualizer"})
-    if token := environment.get("HF_TOKEN", "").strip():
+    if token := find_access_token(environment):
         request.add_unredirected_header("Authorization", f"Bearer {token}")
     if start:
         request.add_header("Range", f"bytes={start}-")
@@ -341,7 +401,7 @@ def _open_url(
 
 
 def _hub_endpoint(environment: Mapping[str, str]) -> str:
-    if environment.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+    if environment.get("HF_HUB_OFFLINE", "").upper() in _TRUE_VALUES:
         raise _download_error("Downloads are disabled because HF_HUB_OFFLINE is set.")
     endpoint = environment.get("HF_ENDPOINT", "").rstrip("/") or HUB_URL
     if urlsplit(endpoint).scheme not in ("https", "http"):
@@ -469,11 +529,16 @@ def _http_error_message(repository: str, host: str, error: HTTPError) -> str:
     code = error.headers.get("X-Error-Code", "")
     if code == "GatedRepo":
         return (
-            f"{repository} is gated. Accept its terms on {host}, set HF_TOKEN to your access "
-            "token, restart the program and try again."
+            f"{repository} is gated. Accept its terms on {host}, log in with “hf auth login” or "
+            "set HF_TOKEN to your access token, and try again."
         )
+    if code == "RevisionNotFound":
+        return f"This revision does not exist on {host}: “{repository}”."
     if error.code in (401, 403, 404):
-        return f"Repository “{repository}” does not exist on {host} or is not public."
+        return (
+            f"Repository “{repository}” does not exist on {host} or is not public. If it is "
+            "private, log in with “hf auth login”."
+        )
     if 300 <= error.code < 400:
         return f"{host} redirects to an unsafe address. The download was stopped."
     return f"{host} returned error {error.code}. Try again later."

@@ -1,4 +1,4 @@
-"""Finds the folder of a model by its path, or by its name in the Hugging Face cache.
+"""Finds the folder of a model by its path, or by its name and revision in the Hugging Face cache.
 
 Does not import torch.
 """
@@ -11,6 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from visualizer.errors import InputError
 from visualizer.storage.regular_file import open_regular_file
 
@@ -18,7 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 COMMIT_PATTERN = re.compile(r"[0-9a-f]{40}")
-REPOSITORY_PATTERN = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
+REPOSITORY_PATTERN = re.compile(
+    r"((?:[A-Za-z0-9][\w.-]{0,95}/)?[A-Za-z0-9][\w.-]{0,95})(?:@([\w.-]+(?:/[\w.-]+)*))?", re.ASCII
+)
+"""Matches the name of a repository, such as ``org/name`` or ``gpt2``, and ``@`` with a revision."""
+MAIN_REVISION = "main"
 CACHE_PREFIX = "models--"
 """Beginning of the name of a repository's folder in the cache."""
 SNAPSHOTS_FOLDER = "snapshots"
@@ -55,16 +61,57 @@ def list_folders(parent: Path) -> list[Path]:
         return []
 
 
-def find_model_snapshot(repository: Path) -> Path | None:
-    """Return the snapshot of the main branch, or the newest snapshot if there is none."""
+class RepositoryName(Struct, frozen=True):
+    """Name of a repository of the Hugging Face Hub, with a revision.
+
+    Parameters
+    ----------
+    name : str
+        ``organization/name``, or only ``name`` for the oldest models.
+    revision : str
+        A branch, a tag or a commit.
+    """
+
+    name: str
+    revision: str = MAIN_REVISION
+
+    def __str__(self) -> str:
+        return self.name if self.revision == MAIN_REVISION else f"{self.name}@{self.revision}"
+
+    @property
+    def folder_name(self) -> str:
+        """Name of the repository's folder in the cache."""
+        return f"{CACHE_PREFIX}{self.name.replace('/', '--')}"
+
+
+def parse_repository_name(text: str) -> RepositoryName | None:
+    """Parse ``organization/name@revision``, where the organization and the revision are optional.
+
+    Return None for other texts.
+    """
+    found = REPOSITORY_PATTERN.fullmatch(text)
+    if found is None or "--" in found[1] or ".." in text:
+        return None
+    return RepositoryName(found[1], found[2] or MAIN_REVISION)
+
+
+def find_model_snapshot(repository: Path, revision: str = MAIN_REVISION) -> Path | None:
+    """Return the snapshot of a revision; None if the cache does not contain it.
+
+    If the main branch is unknown, the newest snapshot is returned for it.
+    """
     versions = {each.name: each for each in list_folders(repository / SNAPSHOTS_FOLDER)}
+    if COMMIT_PATTERN.fullmatch(revision):
+        return versions.get(revision)
     try:
-        with open_regular_file(repository / "refs" / "main") as file:
-            main = file.read(40).decode("ascii", "replace")
+        with open_regular_file(repository / "refs" / revision) as file:
+            commit = file.read(40).decode("ascii", "replace")
     except OSError:
-        main = ""
-    if COMMIT_PATTERN.fullmatch(main) and main in versions:
-        return versions[main]
+        commit = ""
+    if COMMIT_PATTERN.fullmatch(commit) and commit in versions:
+        return versions[commit]
+    if revision != MAIN_REVISION:
+        return None
     return max(versions.values(), key=_modification_time, default=None)
 
 
@@ -96,8 +143,8 @@ def find_model_folder(path: Path, environment: Mapping[str, str] = os.environ) -
     ----------
     path : Path
         The folder itself; the folder of a repository in the Hugging Face cache, for which the
-        snapshot of the main branch is returned; or the name ``organization/name`` of such a
-        repository.
+        snapshot of the main branch is returned; or the name of such a repository, as in
+        `parse_repository_name`.
 
     Raises
     ------
@@ -128,15 +175,23 @@ def find_model_folder(path: Path, environment: Mapping[str, str] = os.environ) -
         )
     if path.is_symlink():
         raise InputError("model", f"“{path}” is a broken link: its target folder no longer exists.")
-    if not REPOSITORY_PATTERN.fullmatch(path.as_posix()):
+    return _find_cached_model(path, environment)
+
+
+def _find_cached_model(path: Path, environment: Mapping[str, str]) -> Path:
+    repository = parse_repository_name(path.as_posix())
+    if repository is None:
         raise InputError("model", f"Folder not found: “{path}”.")
     cache = hub_cache_folder(environment)
-    if found := find_model_snapshot(cache / f"{CACHE_PREFIX}{path.as_posix().replace('/', '--')}"):
+    if found := find_model_snapshot(cache / repository.folder_name, repository.revision):
         return found
     sentence = (
         f"Model not found: “{path}” is neither a folder in {Path.cwd()} nor a model in {cache}."
     )
-    raise InputError("model", f"{sentence} {_repository_download_instructions(path.as_posix())}")
+    ends = f"--{repository.name}"
+    if similar := [one for one in list_folders(cache) if one.name.endswith(ends)]:
+        sentence = f"{sentence} Did you mean {repository_name(similar[0])}?"
+    raise InputError("model", f"{sentence} {_repository_download_instructions(str(repository))}")
 
 
 def broken_link_message(path: Path) -> str:
@@ -153,6 +208,7 @@ def download_instructions(folder: Path) -> str:
 
 def _repository_download_instructions(name: str) -> str:
     return (
-        f"Download it with File > Open a model…, or with “hf download {name}”. Complete files are "
-        "kept."
+        f"Download it with “attention-visualizer model {name} --download”, with "
+        f'open_model("{name}", download=True) in Python, or with File > Open a model… in the '
+        "window. Complete files are kept."
     )
