@@ -57,12 +57,16 @@ def test_the_page_is_up_to_date(module: ModuleType) -> None:
     assert page == module.create_page(), "run python -m tests.reference_pages"
 
 
+def test_every_public_name_has_an_example() -> None:
+    assert [entry.name for entry in list_all_entries() if not entry.examples] == []
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("entry", list_all_entries(), ids=lambda entry: entry.name)
 @pytest.mark.usefixtures("application")
 @pytest.mark.filterwarnings("ignore::UserWarning")  # libraries warn about small models
 def test_every_example_runs(entry: Entry, variables: dict[str, Any]) -> None:
     pytest.importorskip(PACKAGES.get(entry.name.rpartition(".")[2], "visualizer"))
-    assert entry.examples, "a public name has no example in its docstring"
     printed: list[str] = []
     example = doctest.DocTest(entry.examples, {**variables}, entry.name, None, None, None)
     doctest.DocTestRunner(ExpectedOnly(), verbose=False).run(example, out=printed.append)
