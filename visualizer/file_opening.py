@@ -20,8 +20,6 @@ from visualizer.documents.open_document import (
     switch_to_model,
 )
 from visualizer.errors import InputError
-from visualizer.language.recording import OpenedRecording, is_recording
-from visualizer.language.run_folder import RunFolder
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.models.model_folder import is_model_folder
 from visualizer.models.model_path import GGUF_ERROR
@@ -58,7 +56,7 @@ def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
     InputError
         With field ``open`` if the file is invalid or unsupported.
     """
-    if is_recording(RunFolder(path)):
+    if _is_recording(path):
         return _read_recording(path, document)
     if is_model_folder(path) or _is_lab_model(path):
         return _open_model(path, document)
@@ -74,6 +72,14 @@ def read_file(path: Path, document: Document) -> SavedDocument | DocumentChange:
         return DocumentChange(document.with_setting("text", read_text_file(path)))
     is_of_others = suffix in TENSOR_FILES and not (suffix == ".npz" and _is_exported_document(path))
     return _read_tensors(path, document) if is_of_others else open_document(path)
+
+
+def _is_recording(path: Path) -> bool:
+    """Return whether a path is the folder of a recorded run."""
+    from visualizer.language.recording import is_recording
+    from visualizer.language.run_folder import RunFolder
+
+    return is_recording(RunFolder(path))
 
 
 def _is_lab_model(path: Path) -> bool:
@@ -202,6 +208,8 @@ def _open_model(path: Path, document: Document) -> DocumentChange:
 def _read_recording(path: Path, document: Document) -> DocumentChange:
     """Read the last snapshot of the first text of a recorded run."""
     from visualizer.attention.captured_attention import CapturedAttention
+    from visualizer.language.recording import OpenedRecording
+    from visualizer.language.run_folder import RunFolder
 
     try:
         opened = OpenedRecording(RunFolder(path))

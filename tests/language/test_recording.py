@@ -62,7 +62,7 @@ def test_a_folder_is_recorded_only_once_unless_it_is_resumed(tmp_path: Path) -> 
         RecordingWriter(folder, METADATA)
     assert refused.value.field == "to"
     writer = RecordingWriter(folder, METADATA, 10)
-    with pytest.raises(InputError, match="Another program"):
+    with pytest.raises(InputError, match="already being recorded"):
         RecordingWriter(folder, METADATA, 10)
     write_step(writer, 15)
     writer.close()

@@ -179,8 +179,9 @@ class RecordingWriter:
         try:
             self._lock = FileLock(folder.recording_lock_file.path)
         except BlockingIOError as error:
-            sentence = f"Another program is writing to {folder.path}. Choose another folder."
-            raise InputError("held", sentence) from error
+            sentence = f"{folder.path} is already being recorded, by this program or another one."
+            how = "Close the other recorder, or choose another folder."
+            raise InputError("held", f"{sentence} {how}") from error
         except OSError as error:
             raise folder.create_write_error(error) from error
         try:
