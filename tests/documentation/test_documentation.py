@@ -104,6 +104,20 @@ def test_each_row_of_a_table_is_on_one_line(name: str) -> None:
     assert not re.findall(r"^\|.*[^|\n]$", TEXTS[name], re.MULTILINE)
 
 
+LIST_ITEM = r"(?:[-*]|\d+\.) "
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_lists_are_separated_from_paragraphs(name: str) -> None:
+    """The site generator requires an empty line before a list, and no paragraphs in its items."""
+    text = re.sub(r"^```.*?^```$", "", TEXTS[name], flags=re.MULTILINE | re.DOTALL)
+    for block in text.split("\n\n"):
+        lines = block.strip("\n").splitlines()
+        if lines and not re.match(LIST_ITEM, lines[0]):
+            assert not lines[0].startswith(" "), block
+            assert not [line for line in lines if re.match(LIST_ITEM, line)], block
+
+
 INSTALLS, SERVES = "installs packages", "serves until it is stopped"
 NOT_RUN = {
     "README.md": {
