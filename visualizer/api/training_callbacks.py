@@ -10,9 +10,11 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from visualizer.api.argument_validation import validate_sequence
+from visualizer.api.argument_validation import validate_path, validate_sequence
 from visualizer.api.recorder import record
 from visualizer.errors import InputError
+from visualizer.language.recording import is_recording, recorded_steps
+from visualizer.language.run_folder import RunFolder
 from visualizer.optional_packages import (
     PACKAGE_FIELD,
     is_installed,
@@ -49,6 +51,8 @@ class RecordingHooks:
     def _start(self, model: Any, step: int, tokenizer: Any = None) -> None:
         self._stop()
         given = dict(self._arguments)
+        if step == 0 and given["resume"]:
+            _check_can_restart(given["to"])
         given["tokenizer"] = given["tokenizer"] or tokenizer
         # A training that was resumed from a checkpoint continues its recording.
         given["resume"] = given["resume"] or step > 0
@@ -63,6 +67,18 @@ class RecordingHooks:
         recorder, self.recorder = self.recorder, None
         if recorder:
             recorder.close()
+
+
+def _check_can_restart(to: str | Path) -> None:
+    """Reject a recording whose later snapshots would be removed by a training from step 0."""
+    folder = RunFolder(validate_path("to", to))
+    last = max(recorded_steps(folder), default=0) if is_recording(folder) else 0
+    if last:
+        raise InputError(
+            "resume",
+            f"{folder.path} contains a recorded run up to step {last:,}, but this training starts "
+            "at step 0. Resume the training from a checkpoint, or choose another folder.",
+        )
 
 
 class TrainerHooks(RecordingHooks):
