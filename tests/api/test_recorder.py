@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import threading
 import warnings
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +14,10 @@ import torch
 
 import visualizer
 from tests.support.tiny_models import VOCABULARY, tiny_model
+from visualizer.api.recorder import MAX_PENDING_SNAPSHOTS
+from visualizer.api.training_callbacks import TrainerHooks
 from visualizer.errors import InputError
+from visualizer.language.recording import RecordingWriter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -276,3 +281,93 @@ def test_a_full_disk_is_reported_and_does_not_stop_the_training(tmp_path: Path) 
             warnings.simplefilter("ignore")
             recorder.step()
     assert recorder.steps == visualizer.load(tmp_path / "run").steps[-1]
+
+
+def uniform(ids: torch.Tensor) -> torch.Tensor:
+    """Return the weights of a single head that attends to all tokens equally."""
+    return torch.full((1, 1, ids.shape[1], ids.shape[1]), 1 / ids.shape[1])
+
+
+def record_uniform(to: Path, **arguments: Any) -> visualizer.Recorder:
+    given: dict[str, Any] = {"every": 1, "texts": TEXTS, "weights": uniform}
+    return visualizer.record(torch.nn.Identity(), to=to, **(given | arguments))
+
+
+@pytest.mark.filterwarnings("ignore:A snapshot of the attention is missing")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit])
+def test_an_unexpected_error_does_not_stop_the_training(
+    tmp_path: Path,
+    error: type[BaseException],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    recorder = record_uniform(tmp_path / "run")
+    monkeypatch.setattr(RecordingWriter, "write_snapshot", fail)
+    for _ in range(2 * MAX_PENDING_SNAPSHOTS):
+        recorder.step()
+    recorder.close()
+    monkeypatch.undo()
+    assert ("could not be written" in caplog.text) == (error is RuntimeError)
+    caplog.clear()
+    record_uniform(tmp_path / "run", resume=True).close()
+
+
+def test_a_buffer_that_is_overwritten_does_not_change_snapshots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buffer, is_overwritten = np.full((1, 1, 2, 2), 0.5, np.float32), threading.Event()
+    write = RecordingWriter.write_snapshot
+
+    def write_late(*given: Any) -> None:
+        is_overwritten.wait(60)
+        write(*given)
+
+    monkeypatch.setattr(RecordingWriter, "write_snapshot", write_late)
+    to = tmp_path / "run"
+    recorder = record_uniform(to, texts=[[1, 2]], weights=lambda ids: buffer)
+    buffer[:] = 7
+    is_overwritten.set()
+    recorder.close()
+    assert visualizer.load(to).weights().max() == 0.5
+
+
+def test_divided_parameters_are_rejected_also_with_a_function(tmp_path: Path) -> None:
+    divided = type("FSDPModule", (torch.nn.Linear,), {})(2, 2)
+    with pytest.raises(InputError, match="divided among processes") as refused:
+        visualizer.record(divided, texts=TEXTS, to=tmp_path, weights=uniform)
+    assert refused.value.field == "model"
+
+
+def test_a_folder_is_released_if_the_last_snapshot_fails(tmp_path: Path) -> None:
+    is_broken = threading.Event()
+
+    def weights(ids: torch.Tensor) -> torch.Tensor:
+        if is_broken.is_set():
+            raise RuntimeError("the model is on another device")
+        return uniform(ids)
+
+    def train() -> None:
+        with record_uniform(tmp_path, every=9, weights=weights) as recorder:
+            recorder.step(2.5)
+            is_broken.set()
+
+    with pytest.raises(RuntimeError, match="another device"):
+        train()
+    assert visualizer.load(tmp_path).losses["training"].tolist() == [2.5]
+    record_uniform(tmp_path, resume=True).close()
+
+
+def test_a_callback_keeps_the_recording_if_the_training_starts_again(tmp_path: Path) -> None:
+    with record_uniform(tmp_path) as recorder:
+        recorder.step()
+    names = ("tokenizer", "part")
+    arguments = dict.fromkeys(names) | {"texts": TEXTS, "weights": uniform, "every": 1}
+    hooks = TrainerHooks(arguments | {"to": tmp_path, "resume": True})
+    with pytest.raises(InputError, match="up to step 1") as refused:
+        hooks.on_train_begin(None, SimpleNamespace(global_step=0), None, model=torch.nn.Identity())
+    assert refused.value.field == "resume"
+    assert visualizer.load(tmp_path).steps == (0, 1)

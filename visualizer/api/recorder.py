@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import math
 import queue
 import threading
 import time
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from visualizer.api.argument_validation import (
@@ -41,6 +43,10 @@ MAX_PENDING_SNAPSHOTS = 4
 """Maximum number of snapshots that wait to be written; then, training waits for the disk."""
 LOSS_INTERVAL_S = 2.0
 """Interval at which losses are written, in seconds."""
+THREAD_CHECK_S = 1.0
+"""Interval at which a full queue checks that its thread has not ended, in seconds."""
+
+_logger = logging.getLogger(__name__)
 
 
 def record(
@@ -195,7 +201,15 @@ class SnapshotThread:
 
     def write(self, step: int | None, weights: list[Any], rows: list[LossRow]) -> None:
         """Write losses and, unless the step is None, a snapshot."""
-        self._jobs.put(lambda: self._write_now(step, weights, rows))
+        self._add_job(lambda: self._write_now(step, weights, rows))
+
+    def _add_job(self, job: Callable[[], object] | None) -> None:
+        """Wait for space in the queue, but not for a thread that has ended."""
+        while self._thread.is_alive():
+            with suppress(queue.Full):
+                self._jobs.put(job, timeout=THREAD_CHECK_S)
+                return
+        self._problem = self._problem or "The thread that writes the recording has ended."
 
     def _write_now(self, step: int | None, weights: list[Any], rows: list[LossRow]) -> None:
         for row in rows:
@@ -210,7 +224,8 @@ class SnapshotThread:
                 job()
             except InputError as error:
                 self._problem = error.sentence
-            except Exception as error:  # noqa: BLE001 - training must not wait for an ended thread
+            except Exception as error:
+                _logger.exception("The recording could not be written")
                 self._problem = f"{type(error).__name__}: {error}"
 
     def warn_of_problem(self) -> None:
@@ -221,7 +236,7 @@ class SnapshotThread:
 
     def close(self) -> None:
         """Write everything that is waiting, and release the folder."""
-        self._jobs.put(None)
+        self._add_job(None)
         self._thread.join()
         self._writer.close()
 
@@ -275,9 +290,11 @@ class Recorder:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None and self._thread:
-            self.snapshot()
-        self.close()
+        try:
+            if kind is None:
+                self.snapshot()
+        finally:
+            self.close()
 
     @property
     def steps(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from contextlib import ExitStack, contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -139,13 +140,15 @@ class FunctionSampler:
     Raises
     ------
     InputError
-        With field ``model`` if the model is not a module of torch.
+        With field ``model`` if the model is not a module of torch, or its parameters are divided
+        among processes.
     """
 
     def __init__(self, model: Any, function: Callable[[Tensor], Any]) -> None:
         if not isinstance(model, nn.Module):
             kind = type(model).__name__
             raise InputError("model", f"model must be a torch.nn.Module. It is of type {kind}.")
+        _check_is_whole(model)
         self.model, self._function = model, function
 
     def compute_weights(self, inputs: Sequence[Mapping[str, Any]]) -> list[Tensor]:
@@ -156,7 +159,7 @@ class FunctionSampler:
         InputError
             With field ``weights`` if the result does not have the required axes.
         """
-        device = next(self.model.parameters()).device
+        device = _device_of(self.model)
         with preserve_training_state(self.model), run_uncompiled():
             return [
                 _stack_given_layers(self._function(each["input_ids"].to(device))) for each in inputs
@@ -179,7 +182,8 @@ def _stack_given_layers(given: Any) -> Tensor:
             "query, key] per layer, for one text and with as many queries as keys."
         )
         raise InputError("weights", sentence)
-    return whole.detach()
+    # The function may return a buffer that the model overwrites before the weights are saved.
+    return whole.detach().clone()
 
 
 class RecordedCallSampler:
@@ -204,9 +208,7 @@ class RecordedCallSampler:
         self._watches_softmax = True
         """Whether softmax is observed, which models that use the attention interface do not need.
         """
-        if _is_sharded(model):
-            sentence = "A model whose parameters are divided among processes cannot be recorded."
-            raise InputError("model", f"{sentence} Use a strategy that keeps whole models.")
+        _check_is_whole(model)
 
     def compute_weights(self, inputs: Sequence[Mapping[str, Any]]) -> list[Tensor]:
         """Run the model on each of the inputs; see `AttentionSampler`.
@@ -217,7 +219,7 @@ class RecordedCallSampler:
             With field ``model`` if the model computes no attention, or its layers differ in their
             numbers of heads; with field ``part`` if it has several kinds of attention.
         """
-        device = next(self.model.parameters()).device
+        device = _device_of(self.model)
         recorder = LastPassRecorder()
         found = []
         with ExitStack() as stack:
@@ -274,10 +276,19 @@ def _to_device(value: Any, device: torch.device) -> Any:
     return value.to(device) if isinstance(value, torch.Tensor) else value
 
 
-def _is_sharded(model: nn.Module) -> bool:
-    """Return whether the parameters are divided by FSDP, tensor parallelism or ZeRO stage 3."""
+def _device_of(model: nn.Module) -> torch.device:
+    """Return the device of the parameters or buffers; the CPU if there are none."""
+    tensor = next(chain(model.parameters(), model.buffers()), None)
+    return torch.device("cpu") if tensor is None else tensor.device
+
+
+def _check_is_whole(model: nn.Module) -> None:
+    """Reject parameters that are divided by FSDP, tensor parallelism or ZeRO stage 3."""
     kinds = {base.__name__ for module in model.modules() for base in type(module).__mro__}
-    return bool(kinds.intersection(_SHARDING_CLASSES)) or any(
+    is_divided = bool(kinds.intersection(_SHARDING_CLASSES)) or any(
         hasattr(parameter, "ds_id") or hasattr(parameter, "device_mesh")
         for parameter in model.parameters()
     )
+    if is_divided:
+        sentence = "A model whose parameters are divided among processes cannot be recorded."
+        raise InputError("model", f"{sentence} Use a strategy that keeps whole models.")
