@@ -131,6 +131,9 @@ def test_ids_of_two_texts(pair: Model, tmp_path: Path) -> None:
         ({"input_ids": [3], "attention_mask": [1, 1]}, "2 numbers for 1 token ids"),
         ({"input_ids": [[3]], "attention_mask": [1]}, "different numbers of texts"),
         ({"input_ids": [3], "decoder_input_ids": [3]}, "has no decoder"),
+        ({"input_ids": [3], "position_ids": [5]}, "position_ids"),
+        ({"input_ids": [[3]], "pixel_values": np.zeros((1, 3, 4, 4))}, "pixel_values"),
+        ({"input_ids": [3], "decoder_attention_mask": [0]}, "decoder_attention_mask"),
         ([3] * 68, "at most 67"),
         ([[3], [4], [331]], "Text 3 of 3: Token id 331"),
         (5, "a text, token ids, or a list"),
@@ -143,6 +146,15 @@ def test_invalid_ids_are_refused(model: Model, given: Any, named: str) -> None:
         model.attend(given)
     assert caught.value.field == "text"
     assert named in caught.value.sentence
+
+
+def test_outputs_of_a_tokenizer_that_describe_the_tokens_are_ignored(model: Model) -> None:
+    described = model.tokenizer(
+        TEXT, return_offsets_mapping=True, return_special_tokens_mask=True, return_length=True
+    )
+    assert {"offset_mapping", "special_tokens_mask", "length"} <= {*described}
+    found = model.attend({**described, "position_ids": None})
+    np.testing.assert_array_equal(found["weights"], model.attend(TEXT)["weights"])
 
 
 def test_options_of_texts_are_refused_for_ids(model: Model, pair: Model) -> None:

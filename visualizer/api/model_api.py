@@ -140,8 +140,8 @@ class Model:
     def __call__(self, *inputs: object, **options: object) -> NoReturn:
         """Refuse the call, because there are several passes from which to choose."""
         sentence = (
-            "A model is not called. Use attend(text) for its attention, next_tokens(text) for its "
-            "predictions, or generate(text)."
+            "A Model object is not callable. Use attend(text) for its attention, next_tokens(text) "
+            "for its predictions, or generate(text) to generate text."
         )
         raise InputError("model", sentence)
 

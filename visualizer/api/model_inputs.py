@@ -31,6 +31,13 @@ if TYPE_CHECKING:
 
 TOKENIZER_KEYS = ("input_ids", "attention_mask", "token_type_ids", "decoder_input_ids")
 """Outputs of a tokenizer that are used."""
+DESCRIPTIVE_KEYS = frozenset(
+    (
+        *("length", "num_truncated_tokens", "offset_mapping", "overflowing_tokens"),
+        *("overflow_to_sample_mapping", "special_tokens_mask"),
+    )
+)
+"""Outputs of a tokenizer that describe the tokens and do not change the result of a model."""
 _TEXT_TYPES = "a text, token ids, or a list of them"
 
 
@@ -112,6 +119,14 @@ def _parse_tokenizer_output(given: Mapping[str, object]) -> ModelInput | list[Mo
     if "input_ids" not in given:
         keys = ", ".join(str(key)[:60] for key in [*given][:10]) or "no keys"
         raise InputError("text", f"text must have the key “input_ids”. It has {keys}.")
+    for key, value in given.items():
+        if value is not None and key not in {*TOKENIZER_KEYS, *DESCRIPTIVE_KEYS}:
+            supported = ", ".join(TOKENIZER_KEYS)
+            raise InputError(
+                "text",
+                f"text has the key “{str(key)[:60]}”, which is not supported. Remove it. "
+                f"Supported keys: {supported}.",
+            )
     parts = {
         name: parse_model_input(given[name])
         for name in TOKENIZER_KEYS

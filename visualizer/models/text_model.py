@@ -168,7 +168,7 @@ class TextModel:
         if self.model.main_input_name == PIXELS_ARGUMENT:
             raise InputError("model", IMAGES_ONLY_ERROR.format(name=self.folder.name))
         if given.decoder_ids and not self.is_encoder_decoder:
-            sentence = f"{self.folder.name} has no decoder for which decoder_input_ids could be."
+            sentence = f"{self.folder.name} has no decoder. Remove decoder_input_ids from text."
             raise InputError("text", sentence)
         for ids in (given.ids, given.decoder_ids):
             self._check_ids_in_vocabulary(ids)
