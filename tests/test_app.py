@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.architecture.project_graph import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.slow
 
@@ -227,3 +224,29 @@ def test_a_copied_picture_does_not_crash_the_programs_end(tmp_path: Path) -> Non
     ended = run(COPYING, tmp_path)
     assert ended.stdout.splitlines() == ["Copied an image", "status 0"], ended.stderr
     assert ended.returncode == 0, ended.stderr
+
+
+FAILING = """
+from visualizer import app
+from visualizer.storage.log_file import log_path
+
+
+def begin(windows):
+    RAISING
+
+
+try:
+    print("status", app.run_event_loop(begin))
+finally:
+    print(log_path())
+"""
+IN_A_SLOT = """from PySide6.QtCore import QTimer
+    QTimer.singleShot(0, lambda: 1 / 0)"""
+
+
+@pytest.mark.parametrize("raising", ["1 / 0", IN_A_SLOT], ids=["at the start", "in a slot"])
+def test_errors_without_a_window_are_logged(raising: str, tmp_path: Path) -> None:
+    ended = run(FAILING.replace("RAISING", raising), tmp_path)
+    path = Path(ended.stdout.splitlines()[-1])
+    assert "builtins.ZeroDivisionError" in path.read_text(encoding="utf-8")
+    assert ended.stderr.count("ZeroDivisionError") == 1

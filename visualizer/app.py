@@ -308,6 +308,7 @@ def run_event_loop(open_windows: Callable[[WindowManager], object]) -> int:
     """Run the event loop until all windows are closed and all training runs have been saved."""
     application = make_application()
     log_file = start_log_file()
+    sys.excepthook = partial(show_bug, None)
     versions = map(ProgramText, (__version__, platform.python_version()))
     _logger.info("Started version %s, Python %s", *versions)
     from visualizer.shell.window_manager import WindowManager
@@ -318,9 +319,9 @@ def run_event_loop(open_windows: Callable[[WindowManager], object]) -> int:
         # raised in a slot could leave the window waiting forever.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     windows = WindowManager(create_window_services())
+    sys.excepthook = partial(show_bug, windows)
     application.fileRequested.connect(windows.open_file)
     open_windows(windows)
-    sys.excepthook = partial(show_bug, windows)
     with forbid_waiting_for_numbers():
         status = application.exec()
     from visualizer.lab.training.process_controller import wait_for_processes  # not at startup
@@ -349,28 +350,30 @@ def clear_transient_clipboard() -> None:
 
 
 def show_bug(
-    windows: WindowManager,
+    windows: WindowManager | None,
     kind: type[BaseException],
     error: BaseException,
     trace: TracebackType | None,
 ) -> None:
-    """Show an unhandled exception in the GUI thread, which Qt would only print.
+    """Log and show an unhandled exception in the GUI thread, which Qt would only print.
 
     Access to numbers that have not arrived from a server yet is not a bug: the user can try again.
     """
+    window = windows.front_window if windows else None
     if isinstance(error, NumbersPendingError):
-        if windows.front_window:
-            windows.front_window.statusBar().showMessage(VALUES_PENDING, MESSAGE_MS)
+        if window:
+            window.statusBar().showMessage(VALUES_PENDING, MESSAGE_MS)
         return
-    if windows.front_window and is_out_of_memory(error):
+    if window and is_out_of_memory(error):
         from visualizer.widgets.dialogs import show_out_of_memory
 
-        show_out_of_memory(windows.front_window)
+        show_out_of_memory(window)
         return
     sys.__excepthook__(kind, error, trace)
-    if windows.front_window:
-        windows.front_window.show_unexpected_error(log_unexpected_error(error))
-    else:  # without a visible window, the program would keep running unnoticed
+    shown = log_unexpected_error(error)
+    if window:
+        window.show_unexpected_error(shown)
+    elif windows:  # without a visible window, the program would keep running unnoticed
         windows.exit_without_window()
 
 

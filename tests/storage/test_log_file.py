@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -111,6 +112,21 @@ def test_a_full_file_is_rotated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(files) == 1 + log_file.BACKUP_COUNT
     assert all(path.stat().st_size <= 500 for path in files)
     assert "Message 39" in _written()
+
+
+def test_a_full_file_that_cannot_be_renamed_is_continued(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Windows, a file that another process has open cannot be renamed."""
+
+    def refuse(*paths: object) -> None:
+        raise PermissionError(13, "The process cannot access the file", *paths)
+
+    monkeypatch.setattr(log_file, "MAX_BYTES", 500)
+    monkeypatch.setattr(os, "rename", refuse)
+    handler = start_log_file()
+    for number in range(40):
+        _logger.info("Message %d", number)
+    stop_log_file(handler)
+    assert [line.split()[-1] for line in _written().splitlines()] == [*map(str, range(40))]
 
 
 def test_without_a_writable_folder_nothing_is_logged() -> None:

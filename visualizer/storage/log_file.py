@@ -109,6 +109,14 @@ class LogFile(RotatingFileHandler):
             Path(self.baseFilename).chmod(PRIVATE_FILE_MODE)
         return stream
 
+    def doRollover(self) -> None:  # noqa: N802 - name in logging
+        """Rename the full file; if this fails, messages are appended to it.
+
+        On Windows, a file that another process has open cannot be renamed.
+        """
+        with suppress(OSError):
+            super().doRollover()
+
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - name in logging
         """Ignore an error such as a full disk, because there is no other place to report it."""
 
@@ -125,16 +133,19 @@ class LogFileHandler(QueueHandler):
         self.setFormatter(LogFileFormatter(FORMAT))
         self.setLevel(logging.INFO)
         self._file = LogFile(path)
-        self._writer = QueueListener(queue, self._file)
+        self._writer: QueueListener | None = QueueListener(queue, self._file)
         self._writer.start()
 
     def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
         return logging.makeLogRecord({"msg": self.format(record), "levelno": record.levelno})
 
     def close(self) -> None:
-        self._writer.stop()
-        self._file.close()
-        super().close()
+        """Write the remaining messages; a second call, as when Python exits, has no effect."""
+        if self._writer:
+            self._writer.stop()
+            self._writer = None
+            self._file.close()
+            super().close()
 
 
 def log_path() -> Path:
