@@ -152,6 +152,25 @@ def test_the_editor_is_opened_from_the_list_of_shortcuts(hand: Hand) -> None:
     editor.close()
 
 
+def test_a_key_is_taken_from_the_commands_of_all_windows(hand: Hand) -> None:
+    """A shared command takes a key that another command has in each of its windows."""
+    editor = _open(hand)
+    _choose(editor, "documentation")
+    _press(editor, Qt.Key.Key_E)
+    for owner in ("Export", "Save training animation"):
+        assert owner in editor.problem.text()
+    hand.click(editor.reassign_button)
+    assert load_shortcuts()["documentation.open"] == ("Ctrl+E",)
+    assert "Ctrl+E" not in load_shortcuts()["export.open"]
+    assert load_shortcuts()["run_export.save_film"] == ()
+    hand.click(editor.reset_button)
+    _choose(editor, "save training animation")
+    hand.click(editor.reset_button)
+    assert editor.problem.text() == ""
+    assert resolve_shortcuts(LAB_COMMANDS)["run_export.save_film"] == ("Ctrl+E",)
+    editor.close()
+
+
 def test_the_lab_uses_shared_shortcuts(hand: Hand) -> None:
     save_shortcuts({"window.close": ["Ctrl+F9"]})
     assert resolve_shortcuts(LAB_COMMANDS)["window.close"] == ("Ctrl+F9",)

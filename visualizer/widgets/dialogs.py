@@ -319,7 +319,7 @@ class ShortcutListDialog(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self._groups = tuple(groups)
         self.search = QLineEdit()
-        self.search.setPlaceholderText("Search by action or key")
+        self.search.setPlaceholderText("Search by command or shortcut")
         self.search.setAccessibleName("Search shortcuts")
         self.search.setClearButtonEnabled(True)
         self.search.textChanged.connect(self._show_matches)

@@ -66,11 +66,11 @@ class ShortcutEditor(QDialog):
         """The user's own shortcuts by command id."""
         self._current: dict[str, dict[str, tuple[str, ...]]] = {}
         """The current shortcuts by command id, for each window."""
-        self._other: Command[Any, Any] | None = None
-        """The command that has the shortcut in the field, or None."""
+        self._owners: tuple[Command[Any, Any], ...] = ()
+        """The other commands that have the shortcut in the field, at most one per window."""
         self.search, self.list = QLineEdit(), QTreeWidget()
         self.field, self.problem = QKeySequenceEdit(), PlainTextLabel()
-        self.reassign_button = QPushButton("Use it here")
+        self.reassign_button = QPushButton("Reassign")
         self.remove_button = QPushButton("Remove")
         self.reset_button, self.reset_all_button = QPushButton("Reset"), QPushButton("Reset all")
         column = column_layout(self, (16, 16, 16, 16), spacing=8)
@@ -109,8 +109,10 @@ class ShortcutEditor(QDialog):
         self.field.setAccessibleName("Shortcut")
         self.problem.setWordWrap(True)
         self.problem.setProperty("role", "warning")
-        self.reassign_button.setToolTip("Take the shortcut from the other command")
-        self.remove_button.setToolTip("Use no shortcut for this command")
+        self.reassign_button.setToolTip(
+            "Remove the shortcut from its command and use it for this one"
+        )
+        self.remove_button.setToolTip("Remove the shortcut of this command")
         self.reset_button.setToolTip("Restore the default shortcut of this command")
         self.reset_all_button.setToolTip("Restore the default shortcuts of all commands")
         for button in (
@@ -199,24 +201,26 @@ class ShortcutEditor(QDialog):
         self.reset_all_button.setEnabled(bool(self._own))
         self._show_problem("")
 
-    def _show_problem(self, sentence: str, other: Command[Any, Any] | None = None) -> None:
-        self._other = other
+    def _show_problem(self, sentence: str, owners: Sequence[Command[Any, Any]] = ()) -> None:
+        self._owners = tuple(owners)
         self.problem.setText(sentence)
-        self.reassign_button.setVisible(other is not None)
+        self.reassign_button.setVisible(bool(owners))
 
     # ------------------------------------------------------------------ changes
 
     def _shortcuts_of(self, command: Command[Any, Any]) -> tuple[str, ...]:
         return next(found[command.id] for found in self._current.values() if command.id in found)
 
-    def _find_owner(self, keys: str, command: Command[Any, Any]) -> Command[Any, Any] | None:
-        """Return another command that has a shortcut in a window of the given command."""
-        for window, current in self._current.items():
-            if command.id in current:
-                for row in self._tables[window]:
-                    if row.id != command.id and keys in current[row.id]:
-                        return row
-        return None
+    def _find_owners(self, keys: str, command: Command[Any, Any]) -> list[Command[Any, Any]]:
+        """Return the other commands that have a shortcut in the windows of the given command."""
+        owners = {
+            row.id: row
+            for window, current in self._current.items()
+            if command.id in current
+            for row in self._tables[window]
+            if row.id != command.id and keys in current[row.id]
+        }
+        return [*owners.values()]
 
     def _try_shortcut(self, sequence: QKeySequence) -> None:
         """Set the shortcut in the field if it can be used, or show why it cannot."""
@@ -224,9 +228,9 @@ class ShortcutEditor(QDialog):
         if command is None or not keys:  # the field is cleared before it takes another key
             return
         problem = shortcut_problem(keys, is_local=command.has_local_shortcut)
-        other = None if problem else self._find_owner(keys, command)
-        if problem or other:
-            self._show_problem(problem or _describe_conflict(keys, other), other)
+        owners = [] if problem else self._find_owners(keys, command)
+        if problem or owners:
+            self._show_problem(problem or _describe_conflict(keys, owners), owners)
         else:
             self._store(command, (keys, *self._shortcuts_of(command)[1:]))
 
@@ -235,10 +239,11 @@ class ShortcutEditor(QDialog):
             self._store(command, ())
 
     def _reassign_shortcut(self) -> None:
-        command, other, keys = self._command, self._other, self.field.keySequence().toString()
-        if command and other:
-            kept = tuple(each for each in self._shortcuts_of(other) if each != keys)
-            own = self._with_shortcuts(self._own, other, kept)
+        command, keys, own = self._command, self.field.keySequence().toString(), self._own
+        if command and self._owners:
+            for owner in self._owners:
+                kept = tuple(each for each in self._shortcuts_of(owner) if each != keys)
+                own = self._with_shortcuts(own, owner, kept)
             mine = (keys, *self._shortcuts_of(command)[1:])
             self._save(self._with_shortcuts(own, command, mine))
 
@@ -248,10 +253,10 @@ class ShortcutEditor(QDialog):
             return
         self._save({id_: keys for id_, keys in self._own.items() if id_ != command.id})
         for keys in command.default_shortcuts:  # another command may have it now
-            if other := self._find_owner(keys, command):
+            if owners := self._find_owners(keys, command):
                 with QSignalBlocker(self.field):
                     self.field.setKeySequence(QKeySequence(keys))
-                self._show_problem(_describe_conflict(keys, other), other)
+                self._show_problem(_describe_conflict(keys, owners), owners)
                 return
 
     def _reset_all(self) -> None:
@@ -277,5 +282,6 @@ class ShortcutEditor(QDialog):
         self.changed.emit()
 
 
-def _describe_conflict(keys: str, other: Command[Any, Any] | None) -> str:
-    return f"{format_shortcuts([keys])} is used by “{other.description}”." if other else ""
+def _describe_conflict(keys: str, owners: Sequence[Command[Any, Any]]) -> str:
+    names = " and ".join(f"“{owner.description}”" for owner in owners)
+    return f"{format_shortcuts([keys])} is used by {names}."

@@ -61,9 +61,9 @@ def shortcut_problem(keys: str, *, is_local: bool) -> str:
     has_meta = bool(modifiers & Qt.KeyboardModifier.MetaModifier)
     is_function_key = Qt.Key.Key_F1.value <= key.value <= Qt.Key.Key_F35.value
     if has_control and has_alt and not IS_MAC:
-        return "Ctrl+Alt is AltGr on some keyboards, which types letters."
+        return "Ctrl+Alt types characters on some keyboards. Use Ctrl or Ctrl+Shift."
     if has_meta and not IS_MAC:
-        return "The desktop uses shortcuts with this key."
+        return "Shortcuts with the Super (Windows) key are reserved for the desktop."
     if sequence.toString() in MENU_KEYS or (has_alt and is_function_key):
         return "The desktop or the menu bar uses this shortcut."
     if has_control or has_meta or is_function_key:
@@ -71,11 +71,11 @@ def shortcut_problem(keys: str, *, is_local: bool) -> str:
     if key.value < FIRST_SPECIAL_KEY and has_alt:
         return "Alt with a letter opens a menu or types a character."
     if is_local and key.value < FIRST_SPECIAL_KEY:
-        return "The digits choose a head." if chr(key.value).isdigit() else ""
+        return "The digit keys select heads. Press another key." if chr(key.value).isdigit() else ""
     if key in FOCUS_KEYS and not has_alt:
         return "This key moves the focus or the selection."
     if (key.value < FIRST_SPECIAL_KEY or key in EDITING_KEYS) and not (is_local or has_alt):
-        return "This key types or edits text. Add Ctrl."
+        return "This key types or edits text. Combine it with Ctrl."
     return ""
 
 
