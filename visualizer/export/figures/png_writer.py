@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from visualizer.session.export_snapshot import ExportSnapshot
     from visualizer.session.head_order import HeadOrder
 
-LEVEL, LARGE_LEVEL = 8, 1
+LEVEL, LARGE_LEVEL = 6, 1
 """zlib levels for small and large images; `LEVEL` halves the size of a small image."""
 MIN_COMPRESSED_TEXT_BYTES = 2**10
 """Minimum size, in bytes, of metadata that is compressed, which makes base64 a quarter smaller."""
