@@ -13,10 +13,11 @@ import pytest
 import torch
 
 import visualizer
-from tests.support.tiny_models import VOCABULARY, tiny_model
+from tests.support.tiny_models import POSITIONS, VOCABULARY, tiny_model
 from visualizer.api.recorder import MAX_PENDING_SNAPSHOTS
 from visualizer.api.training_callbacks import TrainerHooks
 from visualizer.errors import InputError
+from visualizer.language import recording
 from visualizer.language.recording import RecordingWriter
 
 if TYPE_CHECKING:
@@ -371,3 +372,42 @@ def test_a_callback_keeps_the_recording_if_the_training_starts_again(tmp_path: P
         hooks.on_train_begin(None, SimpleNamespace(global_step=0), None, model=torch.nn.Identity())
     assert refused.value.field == "resume"
     assert visualizer.load(tmp_path).steps == (0, 1)
+
+
+def test_weights_of_a_part_of_the_tokens_are_rejected(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="7 tokens") as refused:
+        record_uniform(tmp_path / "run", weights=lambda ids: uniform(ids[:, -4:]))
+    assert refused.value.field == "weights"
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_attention_of_a_decoder_has_the_tokens_of_the_decoder(tmp_path: Path) -> None:
+    model, part = tiny_model("t5"), "decoder.block.*.layer.*.SelfAttention"
+    text: dict[str, Any] = {"input_ids": [5, 6, 7], "decoder_input_ids": [1, 9]}
+    visualizer.record(model, texts=[text], to=tmp_path / "run", part=part).close()
+    recording = visualizer.load(tmp_path / "run")
+    assert recording.tokens() == ("1", "9")
+    assert recording.weights().shape[-2:] == (2, 2)
+    del text["decoder_input_ids"]
+    text["labels"] = [9, 2]
+    with pytest.raises(InputError, match="decoder_input_ids"):
+        visualizer.record(model, texts=[text], to=tmp_path / "other", part=part)
+
+
+def test_the_size_is_that_of_the_saved_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = sum(len(text) ** 2 for text in TEXTS) * 4  # 16-bit weights are saved as float32
+    monkeypatch.setattr(recording, "MAX_STEP_BYTES", size - 1)
+    with pytest.raises(InputError, match="fewer or shorter") as refused:
+        record_uniform(tmp_path, weights=lambda ids: uniform(ids).bfloat16())
+    assert refused.value.field == "texts"
+
+
+@pytest.mark.parametrize("text", [[5, VOCABULARY], [5, -1], [5] * (POSITIONS + 1)])
+def test_texts_that_the_model_does_not_support_are_rejected(
+    tmp_path: Path, text: list[int]
+) -> None:
+    with pytest.raises(InputError, match="GPT2LMHeadModel") as refused:
+        visualizer.record(a_model(), texts=[TEXTS[0], text], to=tmp_path)
+    assert refused.value.field == "texts"

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    import numpy as np
+
     from visualizer.models.attention_snapshot import AttentionSampler
 
 MAX_PENDING_SNAPSHOTS = 4
@@ -137,9 +139,12 @@ def record(
     from visualizer.models.attention_snapshot import (
         FunctionSampler,
         RecordedCallSampler,
+        check_ids,
+        copy_to_arrays,
         count_parameters,
         encode_text,
         is_first_process,
+        label_text,
     )
     from visualizer.models.wrapped_model_search import find_transformers_model
 
@@ -164,13 +169,17 @@ def record(
         sentence = "part cannot be combined with weights." if name else "weights must be callable."
         raise InputError("part" if name else "weights", sentence)
     if not is_first_process():
-        return Recorder(sampler, (), None, interval, start or 0)
-    inputs, tokens, strings = zip(*(encode_text(each, tokenizer) for each in given), strict=True)
+        return Recorder(sampler, (), None, interval, start or 0, [])
+    inputs, strings = zip(*(encode_text(each, tokenizer) for each in given), strict=True)
     if repeated := next((text for text in strings if strings.count(text) > 1), None):
         raise InputError("texts", f"texts contains “{repeated[:60]}” more than once.")
-    first = sampler.compute_weights(inputs[:1])[0]
+    check_ids(sampler.model, inputs)
+    first = copy_to_arrays(sampler.compute_weights(inputs[:1]))[0]
     layers, heads = first.shape[:2]
+    tokens = tuple(label_text(each, sampler.ids_argument, tokenizer) for each in inputs)
     check_step_size(sum(len(each) ** 2 for each in tokens) * layers * heads * first.itemsize)
+    arrays = [first, *copy_to_arrays(sampler.compute_weights(inputs[1:]))]
+    _check_shapes(arrays, tokens, "model" if weights is None else "weights")
     metadata = RecordingMetadata(
         type(sampler.model).__name__,
         tuple(map(RecordedTextTokens, strings, tokens)),
@@ -182,7 +191,20 @@ def record(
     if is_resumed and start is None:
         start = max(recorded_steps(folder), default=0) if is_recording(folder) else 0
     writer = RecordingWriter(folder, metadata, start if is_resumed else None)
-    return Recorder(sampler, inputs, SnapshotThread(writer, tokens), interval, start or 0)
+    thread = SnapshotThread(writer, tokens)
+    return Recorder(sampler, inputs, thread, interval, start or 0, arrays)
+
+
+def _check_shapes(
+    arrays: list[np.ndarray], tokens: tuple[tuple[str, ...], ...], field: str
+) -> None:
+    """Check that there are weights for all tokens, and as many layers and heads for each text."""
+    for array, words in zip(arrays, tokens, strict=True):
+        wanted = (*arrays[0].shape[:2], len(words), len(words))
+        if array.shape != wanted:
+            found, needed = (" × ".join(map(str, shape)) for shape in (array.shape, wanted))
+            sentence = f"The weights for a text of {len(words):,} tokens have the shape {found}."
+            raise InputError(field, f"{sentence} It must be {needed}: layer, head, query, key.")
 
 
 class SnapshotThread:
@@ -262,6 +284,7 @@ class Recorder:
         thread: SnapshotThread | None,
         every: int,
         steps: int,
+        weights: list[np.ndarray],
     ) -> None:
         self._sampler, self._inputs, self._thread, self._every = sampler, inputs, thread, every
         self._steps, self._snapshot_step = steps, -1
@@ -272,11 +295,9 @@ class Recorder:
         self._started = self._written = time.perf_counter()
         self._recording_s = 0.0
         atexit.register(self.close)
-        try:
-            self.snapshot()
-        except BaseException:
-            self.close()
-            raise
+        if thread:
+            thread.write(steps, weights, [])
+            self._snapshot_step = steps
 
     def __repr__(self) -> str:
         return f"<Recorder: step {self._steps:,}>"

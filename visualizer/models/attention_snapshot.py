@@ -19,8 +19,10 @@ from visualizer.models.attention_recorder import (
     RecordingMethod,
     record_calls,
 )
+from visualizer.models.layer_run_lookup import is_decoder_part
 from visualizer.models.recorded_runs import group_calls
 from visualizer.models.recorded_texts import run_uncompiled
+from visualizer.models.text_model import IDS_ARGUMENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
     from visualizer.models.recorded_runs import LayerGroup
 
+DECODER_IDS_ARGUMENT = "decoder_input_ids"
 _SHARDING_CLASSES = ("FSDPModule", "FullyShardedDataParallel")
 """Names of classes of modules whose parameters are divided among processes."""
 
@@ -66,8 +69,8 @@ def is_first_process() -> bool:
     return not is_group or distributed.get_rank() == 0
 
 
-def encode_text(given: Any, tokenizer: Any) -> tuple[dict[str, Tensor], tuple[str, ...], str]:
-    """Return the arguments of a model for a text, its tokens, and the text as a string.
+def encode_text(given: Any, tokenizer: Any) -> tuple[dict[str, Any], str]:
+    """Return the arguments of a model for a text, and the text as a string.
 
     Parameters
     ----------
@@ -89,17 +92,73 @@ def encode_text(given: Any, tokenizer: Any) -> tuple[dict[str, Tensor], tuple[st
     elif isinstance(given, Mapping):
         arguments = {name: _to_batch(value) for name, value in given.items()}
     else:
-        arguments = {"input_ids": _to_batch(given)}
-    ids = arguments.get("input_ids")
+        arguments = {IDS_ARGUMENT: _to_batch(given)}
+    numbers = _ids_of_text(arguments, IDS_ARGUMENT)
+    if isinstance(given, str):
+        return arguments, given
+    return arguments, str(tokenizer.decode(numbers)) if tokenizer else " ".join(map(str, numbers))
+
+
+def label_text(arguments: Mapping[str, Any], name: str, tokenizer: Any) -> tuple[str, ...]:
+    """Return the tokens of the argument of a model that contains the ids of a text.
+
+    Raises
+    ------
+    InputError
+        With field ``texts`` if the argument is missing or does not contain the ids of one text.
+    """
+    numbers = _ids_of_text(arguments, name)
+    if tokenizer is None:
+        return tuple(map(str, numbers))
+    return label_tokens(tokenizer.convert_ids_to_tokens(numbers))
+
+
+def check_ids(model: nn.Module, texts: Sequence[Mapping[str, Any]]) -> None:
+    """Check that a model supports all token ids and the length of each text.
+
+    On a GPU, an invalid id would end the training: afterwards, no operation on the device works.
+
+    Raises
+    ------
+    InputError
+        With field ``texts``.
+    """
+    name, size, longest = type(model).__name__, _vocabulary_size(model), _max_tokens(model)
+    for text in texts:
+        for argument in (IDS_ARGUMENT, DECODER_IDS_ARGUMENT):
+            ids = _ids_of_text(text, argument) if argument in text else []
+            wrong = next((each for each in ids if size and not 0 <= each < size), None)
+            if wrong is not None:
+                sentence = f"texts contains the token id {wrong:,}, but the ids of {name} are 0 to"
+                raise InputError("texts", f"{sentence} {size - 1:,}.")
+            if longest and len(ids) > longest:
+                sentence = f"texts contains a text of {len(ids):,} tokens; {name} supports at most"
+                raise InputError("texts", f"{sentence} {longest:,}. Use a shorter text.")
+
+
+def _vocabulary_size(model: Any) -> int:
+    """Return the number of token ids that a model supports, or 0 if it is unknown."""
+    try:
+        return int(model.get_input_embeddings().weight.shape[0])
+    except (AttributeError, NotImplementedError):
+        return 0
+
+
+def _max_tokens(model: Any) -> int:
+    """Return the maximum number of tokens that a model supports, or 0 if it is unknown."""
+    try:
+        return int(model.config.get_text_config().max_position_embeddings or 0)
+    except AttributeError:
+        return 0
+
+
+def _ids_of_text(arguments: Mapping[str, Any], name: str) -> list[int]:
+    ids = arguments.get(name)
     if not isinstance(ids, torch.Tensor) or ids.ndim != 2 or ids.shape[0] != 1 or not ids.numel():
         sentence = "Each text must be a string, the token ids of one text, or the arguments of the"
-        raise InputError("texts", f"{sentence} model for one text, with “input_ids”.")
-    numbers = ids[0].tolist()
-    if tokenizer is None:
-        tokens = tuple(map(str, numbers))
-        return arguments, tokens, " ".join(tokens)
-    text = given if isinstance(given, str) else str(tokenizer.decode(numbers))
-    return arguments, label_tokens(tokenizer.convert_ids_to_tokens(numbers)), text
+        raise InputError("texts", f"{sentence} model for one text, with “{name}”.")
+    numbers: list[int] = ids[0].tolist()
+    return numbers
 
 
 def _to_batch(value: Any) -> Any:
@@ -115,6 +174,8 @@ class AttentionSampler(Protocol):
     """Computes the attention weights of a model for fixed inputs."""
 
     model: nn.Module
+    ids_argument: str
+    """Argument of the model that contains the ids of the tokens that attend to each other."""
 
     def compute_weights(self, inputs: Sequence[Mapping[str, Any]]) -> list[Tensor]:
         """Run the model on each of the inputs.
@@ -150,6 +211,7 @@ class FunctionSampler:
             raise InputError("model", f"model must be a torch.nn.Module. It is of type {kind}.")
         _check_is_whole(model)
         self.model, self._function = model, function
+        self.ids_argument = IDS_ARGUMENT
 
     def compute_weights(self, inputs: Sequence[Mapping[str, Any]]) -> list[Tensor]:
         """Call the function for each of the inputs; see `AttentionSampler`.
@@ -205,6 +267,7 @@ class RecordedCallSampler:
 
     def __init__(self, model: nn.Module, part: str | None = None) -> None:
         self.model, self._part = model, part
+        self.ids_argument = IDS_ARGUMENT
         self._watches_softmax = True
         """Whether softmax is observed, which models that use the attention interface do not need.
         """
@@ -258,6 +321,9 @@ class RecordedCallSampler:
         if queries != keys:
             sentence = f"“{chosen[0]}” attends to another text, which is not supported."
             raise InputError("part", sentence)
+        config: Any = self.model.config
+        if config.is_encoder_decoder and is_decoder_part(chosen[0]):
+            self.ids_argument = DECODER_IDS_ARGUMENT
         return torch.stack([layers[layer] for layer in sorted(layers)])
 
 
