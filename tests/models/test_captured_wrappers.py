@@ -212,3 +212,14 @@ def test_copies_on_several_devices_are_rejected() -> None:
     copies = nn.DataParallel(tiny_model("llama"))
     copies.device_ids = [0, 1]
     assert ".module" in refusal(copies)
+
+
+def test_a_model_of_peft_is_found() -> None:
+    peft = pytest.importorskip("peft")
+    config = peft.LoraConfig(target_modules=["q_proj", "v_proj"], init_lora_weights=False)
+    model = peft.get_peft_model(tiny_model("llama"), config)
+    with torch.no_grad(), visualizer.capture(model) as seen:
+        model(input_ids=IDS)
+    np.testing.assert_allclose(
+        seen["weights"], eager_weights(model.base_model.model, input_ids=IDS), atol=1e-6
+    )

@@ -172,3 +172,22 @@ def test_other_architectures_have_all_stages(kind: str, tmp_path: Path) -> None:
     assert found.parts == wanted.parts
     for part in found.parts:
         check_stages(found.part(part), wanted.part(part), torch.bfloat16)
+
+
+def test_a_long_text_is_computed_in_tiles_from_16_bit_vectors(folder: Path) -> None:
+    model = visualizer.open_model(folder, dtype="bfloat16")
+    wanted = model.attend(TEXT * 4)["weights"]
+    model.opened.long_texts.max_weight_bytes = 1
+    (found,) = model.opened.read(TEXT * 4, by_blocks=True).runs
+    trace = found.run.trace
+    assert trace.is_blockwise
+    queries, keys, weights = (
+        np.stack([trace.read(name, (1, head)) for head in range(4)])
+        for name in ("queries", "keys", "weights")
+    )
+    np.testing.assert_array_equal(torch.tensor(queries).bfloat16().float().numpy(), queries)
+    scores = torch.tensor(queries).double() @ torch.tensor(keys).double().mT * 8**-0.5
+    masked = scores.masked_fill(torch.ones(scores.shape[1:]).triu(1).bool(), -torch.inf)
+    np.testing.assert_allclose(weights, masked.softmax(-1).numpy(), atol=1e-5)
+    assert np.abs(weights - wanted[1]).max() < 0.1
+    assert any("in float32 from queries and keys" in notice for notice in found.notices)

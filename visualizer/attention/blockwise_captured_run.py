@@ -69,9 +69,13 @@ class LayerVectors(Struct, frozen=True, eq=False):
         return sum(one.nbytes for one in (self.queries, self.keys, self.values, self.logarithms))
 
     def read_head_vectors(self, name: str, head: int) -> Tensor:
-        """Return the queries, keys, values or logarithms of a query head, [token, …]."""
+        """Return the queries, keys, values or logarithms of a query head, [token, …].
+
+        16-bit vectors are converted to float32.
+        """
         whole: Tensor = getattr(self, name)
-        return whole[head // (len(self.queries) // len(whole))]
+        found = whole[head // (len(self.queries) // len(whole))]
+        return found.to(torch.promote_types(found.dtype, torch.float32))
 
 
 class LongTextAttention(Struct, frozen=True, eq=False):
@@ -129,7 +133,7 @@ class _CapturedBlockCalculator(BlockCalculator):
         rows: tuple[Stage, ...],
         masks: tuple[LayerMask, ...],
     ) -> None:
-        super().__init__(spec, found.layers[0].queries.dtype, rows)
+        super().__init__(spec, getattr(torch, spec.dtype), rows)
         self._made_of = (found, spec, rows, masks)
         self._layers = found.layers
         self._specs = tuple(with_layer_mask(spec, mask) for mask in masks)

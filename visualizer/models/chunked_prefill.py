@@ -37,6 +37,8 @@ PROBE_TOKENS, PROBE_CHUNK_TOKENS = 12, 5
 """Numbers of tokens, in total and per chunk, in the test that compares chunks with one pass."""
 CHUNK_TOLERANCE = 1e-4
 """Tolerance of the test, relative to the largest value."""
+ROUNDING_STEPS = 8
+"""The same in units of the precision of the data type, for 16-bit types."""
 MASK, IDS = "attention_mask", "input_ids"
 LENGTH_DEPENDENT_ROPE = frozenset({"dynamic", "longrope"})
 """Types of rotary embedding that change when the text exceeds a certain length."""
@@ -136,7 +138,8 @@ def _have_close_vectors(calls: Sequence[LongTextCall], others: Sequence[LongText
 def _are_tensors_close(one: Any, other: Any) -> bool:
     if one.shape != other.shape:
         return False
-    return bool((one - other).abs().max() <= CHUNK_TOLERANCE * other.abs().max().clamp(min=1))
+    within = max(CHUNK_TOLERANCE, ROUNDING_STEPS * torch.finfo(other.dtype).eps)
+    return bool((one - other).abs().max() <= within * other.abs().max().clamp(min=1))
 
 
 def _has_length_dependent_positions(config: Any) -> bool:

@@ -32,6 +32,7 @@ from visualizer.models.attention_recorder import (
     replace_attention,
     select_local_heads,
 )
+from visualizer.models.float32_computation import HALF_DTYPES
 from visualizer.models.long_text_vectors import allocate_vectors
 from visualizer.models.model_ranks import SINGLE_RANK
 from visualizer.models.recognition_errors import UnsupportedAttentionError
@@ -194,7 +195,7 @@ class _LongTextSession:
             dtype = call.queries.dtype
             queries = allocate_vectors((heads, tokens, width), dtype)
             layer_queries = _LayerQueries(
-                name, queries, allocate_vectors((heads, tokens), dtype), mask
+                name, queries, allocate_vectors((heads, tokens), logarithms.dtype), mask
             )
             self._layer_queries.append(layer_queries)
         if at >= len(self._layer_queries) or not self._layer_queries[at].is_continued_by(
@@ -368,6 +369,19 @@ class CallVectors(Struct, frozen=True, eq=False):
     sinks: Tensor | None
     start: int
 
+    def with_exact_types(self) -> CallVectors:
+        """Return the call with 16-bit vectors converted to float32."""
+        if self.queries.dtype not in HALF_DTYPES:
+            return self
+        sinks = None if self.sinks is None else self.sinks.float()
+        return replace(
+            self,
+            queries=self.queries.float(),
+            keys=self.keys.float(),
+            values=self.values.float(),
+            sinks=sinks,
+        )
+
     @property
     def query_count(self) -> int:
         """Number of queries."""
@@ -455,11 +469,16 @@ def _attend_and_record(
     )
     recording.start_call(call)
 
-    def attend_eagerly(queries: Tensor, added: Tensor) -> tuple[Tensor, Tensor]:
-        return eager(module, queries, key, value, added, **arguments)
+    # In 16 bits, rounding would hide additional steps of the model's own attention.
+    exact = call.with_exact_types()
+    if exact is not call and sinks is not None:
+        arguments["s_aux"] = sinks.float()
 
-    context, logarithms = _compute_checked_attention(call, attend_eagerly, mask)
-    output = context[None]  # text query head d_value
+    def attend_eagerly(queries: Tensor, added: Tensor) -> tuple[Tensor, Tensor]:
+        return eager(module, queries, exact.keys[None], exact.values[None], added, **arguments)
+
+    context, logarithms = _compute_checked_attention(exact, attend_eagerly, mask)
+    output = context[None].to(query.dtype)  # text query head d_value
     edits = select_local_heads(recording.edits.get(name, {}), recording.ranks, query.shape[1])
     for head, edit in edits.items():
         own_part = _slice_edit(edit, call)
@@ -517,6 +536,7 @@ def _matches_model(
 
 def _reproduces_logarithms(whole: CallVectors, logarithms: Tensor) -> bool:
     """Return whether the keys of the whole text reproduce the logarithms of all chunks."""
+    whole = whole.with_exact_types()
     device, only = whole.keys.device, torch.zeros(1, dtype=torch.long)
     for row in {0, whole.query_count // 3, whole.query_count // 2}:
         queries = whole.queries[:, row : row + 1].to(device)

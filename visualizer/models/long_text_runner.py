@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 ATTENTION_ONLY_NOTICE = (
     "Only attention is shown. The other stages are not available for a text of this length."
 )
+HALF_TILES_NOTICE = (
+    "The model computes in {dtype}, but its attention weights are computed in float32 from queries "
+    "and keys in this type."
+)
 OWN_ATTENTION_ERROR = (
     "This model uses its own attention implementation, so its attention weights cannot be computed "
     "in tiles."
@@ -126,8 +130,10 @@ class LongTextRunner:
             kept.select_calls(calls), self._model.folder.name, tokens, where
         )
         is_one_pass = not (self.reads_in_chunks or self._model.no_next_token_reason)
+        dtype = self._model.dtype
         notices_of_text = (
             self._model.double_bos_notice(given),
+            HALF_TILES_NOTICE.format(dtype=dtype) if dtype.is_half else "",
             ATTENTION_ONLY_NOTICE,
             self._forward.one_pass_notice if is_one_pass else "",
         )
