@@ -13,7 +13,10 @@ import torch
 import visualizer
 from tests.support.tiny_models import save_tiny_model
 from visualizer import InputError
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.cli.model import model as run_model_command
+from visualizer.models.model_text_runs import open_model_folder, read_text
+from visualizer.session.computation_caption import describe_computation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -191,3 +194,15 @@ def test_a_long_text_is_computed_in_tiles_from_16_bit_vectors(folder: Path) -> N
     np.testing.assert_allclose(weights, masked.softmax(-1).numpy(), atol=1e-5)
     assert np.abs(weights - wanted[1]).max() < 0.1
     assert any("in float32 from queries and keys" in notice for notice in found.notices)
+
+
+def test_a_document_keeps_the_type_of_its_model(folder: Path) -> None:
+    source, model = open_model_folder(folder, Device.CPU, ModelDtype.BFLOAT16)
+    assert source.half_dtype is ModelDtype.BFLOAT16
+    run = read_text(source, TEXT, Device.CPU)
+    assert run.reading
+    assert run.reading.model is model
+    assert "bfloat16" in describe_computation(run)
+    assert "float32" in describe_computation(
+        read_text(open_model_folder(folder, Device.CPU)[0], TEXT, Device.CPU)
+    )

@@ -255,6 +255,8 @@ class ModelForwardPass(Struct, frozen=True, eq=False):
     refusal : callable or None
         Returns the reason why remote numbers are unavailable, or None if they are available; None
         if all numbers are local.
+    computed_in : str
+        The 16-bit type in which the model computed; empty for the type of the stages.
     training_step : int or None
         Number of training steps of a model from the language lab, if known.
     fetch_captured : callable or None
@@ -286,6 +288,7 @@ class ModelForwardPass(Struct, frozen=True, eq=False):
     context_edits: Mapping[tuple[int, int], float | Tensor] = {}
     refusal: Callable[[], InputError | None] | None = None
     fetch_captured: Callable[[], CapturedAttention | None] | None = None
+    computed_in: str = ""
     training_step: int | None = None
 
     @property

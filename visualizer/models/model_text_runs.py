@@ -216,6 +216,7 @@ def read_text(
         part=part,
         context_edits=edits,
         training_step=model.folder.training_step,
+        computed_in=str(source.half_dtype or ""),
         fetch_captured=None if is_long else partial(captured_attention_with_numbers, shown.run),
         **_text_dependent_fields(model, source, text, part),
     )

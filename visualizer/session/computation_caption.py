@@ -97,7 +97,8 @@ def describe_computation(run: Run) -> str:
         in_file = trace.bytes_in_file
         file = f", vectors in a file of {format_size(in_file)}" if in_file else ""
         size = f"{format_size(trace.bytes - in_file)}{file}"
-        return "  ·  ".join((run.device, run.size_text, str(spec.dtype), size))
+        computed_in = run.reading.computed_in if run.reading else ""
+        return "  ·  ".join((run.device, run.size_text, computed_in or str(spec.dtype), size))
     texts = f"{format_count(len(run.texts), 'text')} of " if len(run.texts) > 1 else ""
     parts = (
         run.device,
