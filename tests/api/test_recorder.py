@@ -18,6 +18,7 @@ from visualizer.api.recorder import MAX_PENDING_SNAPSHOTS
 from visualizer.api.training_callbacks import TrainerHooks
 from visualizer.errors import InputError
 from visualizer.language import recording
+from visualizer.language.loss_log import MAX_STEPS
 from visualizer.language.recording import RecordingWriter
 
 if TYPE_CHECKING:
@@ -411,3 +412,47 @@ def test_texts_that_the_model_does_not_support_are_rejected(
     with pytest.raises(InputError, match="GPT2LMHeadModel") as refused:
         visualizer.record(a_model(), texts=[TEXTS[0], text], to=tmp_path)
     assert refused.value.field == "texts"
+
+
+@pytest.mark.parametrize("step", [4, 5.5, "6", True])
+def test_a_number_of_steps_that_is_invalid_is_rejected(tmp_path: Path, step: Any) -> None:
+    with record_uniform(tmp_path) as recorder:
+        recorder.advance(5)
+        with pytest.raises(InputError) as refused:
+            recorder.advance(step)
+        assert refused.value.field == "step"
+        recorder.advance(5, 1.5)
+        recorder.step(2.5)
+    assert visualizer.load(tmp_path).steps == (0, 5, 6)
+    assert visualizer.load(tmp_path).losses["training"].tolist() == [2.5]
+
+
+def test_training_continues_after_the_maximum_number_of_steps(tmp_path: Path) -> None:
+    with record_uniform(tmp_path, first_step=MAX_STEPS - 1) as recorder:
+        recorder.step()
+        with pytest.warns(UserWarning, match="10,000,000"):
+            recorder.step()
+        recorder.step(2.5)
+        assert recorder.steps == MAX_STEPS + 2
+    assert visualizer.load(tmp_path).steps == (MAX_STEPS - 1, MAX_STEPS)
+
+
+def test_negative_losses_are_recorded(tmp_path: Path) -> None:
+    given = [-0.5, -1.0, 0.0, float("nan")]
+    with record_uniform(tmp_path, every=9) as recorder:
+        for loss in given:
+            recorder.step(loss)
+    found = visualizer.load(tmp_path).losses
+    np.testing.assert_array_equal(found["training"], given)
+    assert len(found["validation"]) == 0
+
+
+def test_a_recorder_that_was_left_open_is_closed_by_the_next_one(tmp_path: Path) -> None:
+    left_open = record_uniform(tmp_path)
+    left_open.step(2.5)
+    with record_uniform(tmp_path, resume=True) as recorder:
+        assert recorder.steps == 1
+        left_open.step(9.5)
+        recorder.step(1.5)
+    assert visualizer.load(tmp_path).losses["training"].tolist() == [2.5, 1.5]
+    left_open.close()

@@ -17,6 +17,7 @@ from tests.support.recordings import (
 )
 from visualizer.errors import InputError
 from visualizer.language import run_folder
+from visualizer.language.loss_log import MISSING_VALUE, LossRow
 from visualizer.language.recording import OpenedRecording, RecordingWriter
 from visualizer.language.recording_server import RecordingServer
 from visualizer.language.run_folder import RunFolder
@@ -68,7 +69,19 @@ def test_a_folder_is_recorded_only_once_unless_it_is_resumed(tmp_path: Path) -> 
     writer.close()
     opened = OpenedRecording(folder)
     assert opened.steps() == (0, 10, 15)
-    assert [row.step for row in opened.take_new_rows()] == [0, 15]
+    assert [row.step for row in opened.take_new_rows()] == [0, 10, 15]
+
+
+def test_measurements_at_the_step_of_a_resumption_are_kept_and_completed(tmp_path: Path) -> None:
+    folder = a_recording(tmp_path / "run", 0, 10, 20)
+    for _ in range(2):
+        RecordingWriter(folder, METADATA, 10).close()
+    writer = RecordingWriter(folder, METADATA, 10)
+    writer.add_loss(LossRow(10, MISSING_VALUE, -3.5, MISSING_VALUE, 1.0))
+    write_step(writer, 15)
+    writer.close()
+    rows = OpenedRecording(folder).take_new_rows()
+    assert [row[:3] for row in rows[1:]] == [(10, 4, -3.5), (15, 3.5, MISSING_VALUE)]
 
 
 def test_files_of_other_programs_are_not_overwritten(tmp_path: Path) -> None:

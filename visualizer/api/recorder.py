@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import logging
-import math
 import queue
 import threading
 import time
@@ -20,7 +19,7 @@ from visualizer.api.argument_validation import (
     validate_string,
 )
 from visualizer.errors import InputError, is_out_of_memory
-from visualizer.language.loss_log import MISSING_VALUE, LossRow
+from visualizer.language.loss_log import MAX_STEPS, MISSING_VALUE, LossRow
 from visualizer.language.recording import (
     MAX_RECORDED_TEXTS,
     RecordedTextTokens,
@@ -49,6 +48,8 @@ THREAD_CHECK_S = 1.0
 """Interval at which a full queue checks that its thread has not ended, in seconds."""
 
 _logger = logging.getLogger(__name__)
+_open_recorders: dict[Path, Recorder] = {}
+"""The recorders of this process that are open, by their folder."""
 
 
 def record(
@@ -96,7 +97,8 @@ def record(
         The texts on which the model is run: strings; token ids of one text; or the arguments of the
         model for one text, such as ``tokenizer(text, return_tensors="pt")``.
     to : str or path
-        Folder of the recording.
+        Folder of the recording. If a recorder of the same program is still open for it, because
+        training was interrupted, that recorder is closed.
     tokenizer : transformers.PreTrainedTokenizer, optional
         The tokenizer of the model, which is required for strings. For token ids, it supplies the
         labels of the tokens.
@@ -188,11 +190,15 @@ def record(
         heads,
         count_parameters(sampler.model),
     )
+    if left_open := _open_recorders.get(folder.path.resolve()):
+        left_open.close()
     if is_resumed and start is None:
         start = max(recorded_steps(folder), default=0) if is_recording(folder) else 0
     writer = RecordingWriter(folder, metadata, start if is_resumed else None)
     thread = SnapshotThread(writer, tokens)
-    return Recorder(sampler, inputs, thread, interval, start or 0, arrays)
+    recorder = Recorder(sampler, inputs, thread, interval, start or 0, arrays)
+    _open_recorders[folder.path.resolve()] = recorder
+    return recorder
 
 
 def _check_shapes(
@@ -363,6 +369,11 @@ class Recorder:
     def advance(self, step: int, loss: Any = None) -> None:
         """Set the number of completed training steps; `step` increases it by 1.
 
+        Raises
+        ------
+        InputError
+            If the number is smaller than before.
+
         Examples
         --------
         >>> with visualizer.record(model.opened.model, texts=[[4, 5]], to="runs/jump") as recorder:
@@ -370,13 +381,20 @@ class Recorder:
         >>> visualizer.load("runs/jump").steps
         (0, 500)
         """
+        if validate_integer("step", step) < self._steps:
+            sentence = f"step must be at least {self._steps:,}, the number of completed steps."
+            raise InputError("step", f"{sentence} It is {step:,}.")
+        if self._thread and step > MAX_STEPS:
+            warnings.warn(f"Steps after {MAX_STEPS:,} are not recorded.", stacklevel=3)
+            self.close()
         if self._thread is None:
             self._steps = step
             return
         if loss is not None:
             self._row["training"] = _keep_number("loss", loss)
         began = time.perf_counter()
-        self._finish_row(began)
+        if step > self._steps:
+            self._finish_row(began)
         before, self._steps = self._steps, step
         if step // self._every > before // self._every:
             self.snapshot()
@@ -428,6 +446,8 @@ class Recorder:
         self._finish_row(time.perf_counter())
         self._thread.write(None, [], self._take_rows())
         thread, self._thread = self._thread, None
+        for folder in [path for path, each in _open_recorders.items() if each is self]:
+            del _open_recorders[folder]
         thread.close()
         thread.warn_of_problem()
 
@@ -465,8 +485,4 @@ def _keep_number(name: str, value: Any) -> Any:
 
 
 def _loss_value(value: Any) -> float:
-    if value is None:
-        return MISSING_VALUE
-    number = float(value)
-    # A negative loss, which some objectives have, cannot be told from a missing one.
-    return number if number >= 0 or math.isnan(number) else MISSING_VALUE
+    return MISSING_VALUE if value is None else float(value)

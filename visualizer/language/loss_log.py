@@ -5,6 +5,7 @@ Losses and learning rates are written with enough digits to be read back exactly
 
 from __future__ import annotations
 
+import math
 import os
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,8 +29,8 @@ MAX_FILE_BYTES = 2**30
 MAX_STEPS = SETTING_LIMITS["steps"][1]
 ROWS_PER_PARSE = 1_024
 """Number of rows that are parsed together."""
-MISSING_VALUE = -1.0
-"""Placeholder for a missing value; losses and rates can be NaN but are never negative.
+MISSING_VALUE = -math.inf
+"""Placeholder for a missing value; losses and rates can be NaN or negative, but not this value.
 
 In the file, such a field is empty.
 """
@@ -63,6 +64,11 @@ class LossRow(NamedTuple):
         numbers = (self.training, self.validation, self.rate)
         fields = ",".join("" if number == MISSING_VALUE else repr(number) for number in numbers)
         return f"{self.step},{fields},{self.seconds:.3f}\n"
+
+    def merge(self, later: LossRow) -> LossRow:
+        """Return the measurements of two rows; those of the later row take precedence."""
+        pairs = zip(self, later, strict=True)
+        return LossRow._make(old if new == MISSING_VALUE else new for old, new in pairs)
 
 
 EMPTY_ROWS = np.empty((0, len(LossRow._fields)))

@@ -188,8 +188,10 @@ class RecordingWriter:
             self._check_other_recording(metadata, first_step)
             folder.remove_temporary_files()
             self._losses = LossLog(folder.loss_log_file)
-            self._losses.read_rows_before(first_step or 0)
+            # The measurements at the first step were taken after the last step before.
+            rows = self._losses.read_rows_before(0 if first_step is None else first_step + 1)
             self._losses.remove_unread_rows()
+            self._resumed_row = rows[-1] if rows and rows[-1].step == first_step else None
             if first_step is not None:
                 self._remove_snapshots_after(first_step)
             self._write_metadata(metadata)
@@ -270,7 +272,14 @@ class RecordingWriter:
             raise self._folder.create_write_error(error) from error
 
     def add_loss(self, row: LossRow) -> None:
-        """Add a row to the losses, which are written by `flush_losses`."""
+        """Add a row to the losses, which are written by `flush_losses`.
+
+        When a recording is continued, the row at its first step is added to the existing one.
+        """
+        resumed, self._resumed_row = self._resumed_row, None
+        if resumed and resumed.step == row.step:
+            self._losses.remove_rows_from(row.step)
+            row = resumed.merge(row)
         self._losses.add_row(row)
 
     def flush_losses(self) -> None:

@@ -170,7 +170,7 @@ def choose_loss_axis(
         low, high = _with_margin(low, max(low, high), scale)
     else:
         most = MAX_INITIAL_LOSS_RATIO * _largest_usual_loss(lines, references)
-        if high > most > low:
+        if high > most > max(0.0, low):
             notices = (f"Losses up to {format_number(high, 1)} are outside the plot.",)
             high = most
         low, high = _with_margin(low, high, scale)
