@@ -46,13 +46,19 @@ DEFAULT_PORT = 8763
 _SERVED_PATTERN = re.compile(r"is served at \S+$")
 _TOKEN_PATTERN = re.compile(r"Token: (\S.*)$")
 _PORT_PATTERN = re.compile(r"--port[ =](\d{1,5})\b")
-_SOCKET_PATTERN = re.compile(r"--socket[ =](/\S+)")
+_SOCKET_PATTERN = re.compile(r"(?:^|\s)--socket(?:[=\s]+(\S*))?")
+_PLAIN_PATH_PATTERN = re.compile(r"/[\w./+,=@-]+")
+"""Matches an absolute path that the remote shell does not change, and that SSH can forward."""
 SSH_MISSING = (
     "The program “ssh” was not found on this computer. Install OpenSSH, or connect by host and "
     "port."
 )
 INVALID_COMMAND_ERROR = (
     "Enter an SSH command, such as: ssh user@machine attention-visualizer serve FOLDER"
+)
+SOCKET_PATH_ERROR = (
+    "SSH cannot forward the socket “{path}”. After --socket, enter an absolute path without quotes, "
+    "spaces, ~ and variables, such as /home/user/model.sock."
 )
 EXITED_ERROR = "SSH exited before the server was ready: {why}"
 EMPTY_OUTPUT_REASON = "it printed nothing."
@@ -72,7 +78,8 @@ class SshModelServer:
     Raises
     ------
     InputError
-        With field ``ssh`` if the line is not an SSH command, or SSH exits.
+        With field ``ssh`` if the line is not an SSH command, the path of its socket cannot be
+        forwarded, or SSH exits.
     CancelledError
         If `progress` raises this error.
     """
@@ -83,8 +90,8 @@ class SshModelServer:
         remote = int(match[1]) if match else DEFAULT_PORT
         port = _find_free_port(remote)
         self.address = join_address("127.0.0.1", port)
-        path = _SOCKET_PATTERN.search(line)
-        tunnel = f"{port}:{path[1] if path else join_address('127.0.0.1', remote)}"
+        path = _find_socket_path(command)
+        tunnel = f"{port}:{path or join_address('127.0.0.1', remote)}"
         try:
             self._process = subprocess.Popen(
                 [command[0], *SSH_OPTIONS, "-L", tunnel, *command[1:]], stdin=subprocess.PIPE,
@@ -142,6 +149,19 @@ def _parse_ssh_command(line: str) -> list[str]:
     if shutil.which(command[0]) is None:
         raise InputError("ssh", SSH_MISSING)
     return command
+
+
+def _find_socket_path(command: list[str]) -> str | None:
+    """Return the path of the Unix socket on which the server will listen, or None."""
+    match = _SOCKET_PATTERN.search(
+        " ".join(command[1:])
+    )  # SSH joins the remote command in this way
+    if match is None:
+        return None
+    path = match[1] or ""
+    if not _PLAIN_PATH_PATTERN.fullmatch(path):
+        raise InputError("ssh", SOCKET_PATH_ERROR.format(path=path))
+    return path
 
 
 def _find_free_port(wanted: int) -> int:
