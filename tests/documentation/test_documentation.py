@@ -141,7 +141,7 @@ NOT_RUN = {
         "attention-visualizer serve models/SmolLM2-135M":
             f"{SERVES}; test_the_command_that_serves_a_model_serves_it runs it",
         "ssh -L 8763:127.0.0.1:8763 user@machine": "needs another machine",
-        "attention-visualizer serve models/SmolLM2-135M --socket /tmp/model.sock": SERVES,
+        "attention-visualizer serve models/SmolLM2-135M --socket ~/model.sock": SERVES,
         "attention-visualizer serve models/Llama-3.1-70B --tensor-parallel 4": SERVES,
     },
     "reference/command-line.md": {"attention-visualizer serve models/SmolLM2-135M": SERVES},

@@ -442,6 +442,6 @@ def create_lab_parser() -> CommandLineParser:
         type=convert_lab_folder,
         metavar="RUN",
         nargs="?",
-        help="folder of the training run to open, which may be recorded",
+        help="folder of the run to open: trained in the lab, or recorded with visualizer.record",
     )
     return parser

@@ -52,7 +52,7 @@ _EPILOG = """examples:
   attention-visualizer serve models/Llama-3.1-70B --tensor-parallel 4
   attention-visualizer serve models/gpt-oss-20b --pipeline-parallel 2 --port 9000
 
-Enter the printed token in the window, under File > Connect to a Model. A new token is generated
+Enter the printed token in the window, under File > Connect to a model…. A new token is generated
 each time unless ATTENTION_VISUALIZER_TOKEN is set. By default, the server accepts connections only
 from this machine; to connect from another machine, use SSH:
   ssh -L 8763:127.0.0.1:8763 user@machine
@@ -60,9 +60,9 @@ from this machine; to connect from another machine, use SSH:
 The exit status is 0 after Ctrl+C; 1 if the model cannot be served or a server process exited; 2 if
 an option is invalid or a package is missing.
 """
-SOCKET_EXAMPLE = """On machines with other users, prefer a Unix socket, which only you can access:
-  attention-visualizer serve models/SmolLM2-135M --socket /tmp/model.sock
-  ssh -L /tmp/local.sock:/tmp/model.sock user@machine
+SOCKET_EXAMPLE = """On machines with other users, prefer a Unix socket in a folder that only you can change:
+  attention-visualizer serve models/SmolLM2-135M --socket ~/model.sock
+  ssh -L ~/local.sock:/home/user/model.sock user@machine
 """
 EXAMPLES = _EPILOG.format(socket=SOCKET_EXAMPLE if HAS_UNIX_SOCKETS else "")
 DEFAULT_HOST = "127.0.0.1"

@@ -8,7 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from queue import SimpleQueue
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -129,6 +129,20 @@ def test_many_connections_do_not_displace_a_client_that_is_about_to_sign(port: i
             stack.enter_context(HostilePeer(port))
         assert other.ask("/model", {}).status == 200, "the newest connection"
         assert client.ask("/model", {}).status == 200
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse a connection at once")
+def test_a_socket_with_a_full_queue_is_in_use(held: HeldProcesses, tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as busy, ExitStack() as clients:
+        busy.bind(str(tmp_path / "busy.sock"))
+        busy.listen(0)
+        for _ in range(4):  # a further connection would have to wait
+            client = clients.enter_context(socket.socket(socket.AF_UNIX))
+            client.setblocking(False)
+            with suppress(BlockingIOError):
+                client.connect(str(tmp_path / "busy.sock"))
+        with pytest.raises(OSError, match="in use"):
+            asyncio.run(ModelServer(JobQueue(held), TOKEN).listen_on_socket(tmp_path / "busy.sock"))
 
 
 @pytest.mark.skipif(not HAS_UNIX_SOCKETS, reason="the system has no Unix sockets")

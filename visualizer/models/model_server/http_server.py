@@ -329,10 +329,13 @@ def _is_abandoned_socket(path: Path) -> bool:
     if not path.is_socket():
         return False
     with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)  # otherwise, connecting would wait if the queue is full
         try:
             probe.connect(str(path))
         except ConnectionRefusedError:
             return True
+        except BlockingIOError:
+            return False
     return False
 
 
