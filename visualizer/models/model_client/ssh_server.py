@@ -57,8 +57,8 @@ INVALID_COMMAND_ERROR = (
     "Enter an SSH command, such as: ssh user@machine attention-visualizer serve FOLDER"
 )
 SOCKET_PATH_ERROR = (
-    "SSH cannot forward the socket “{path}”. After --socket, enter an absolute path without quotes, "
-    "spaces, ~ and variables, such as /home/user/model.sock."
+    "SSH cannot forward the socket “{path}”. After --socket, enter an absolute path without "
+    "quotes, spaces, ~ and variables, such as /home/user/model.sock."
 )
 EXITED_ERROR = "SSH exited before the server was ready: {why}"
 EMPTY_OUTPUT_REASON = "it printed nothing."
@@ -153,9 +153,8 @@ def _parse_ssh_command(line: str) -> list[str]:
 
 def _find_socket_path(command: list[str]) -> str | None:
     """Return the path of the Unix socket on which the server will listen, or None."""
-    match = _SOCKET_PATTERN.search(
-        " ".join(command[1:])
-    )  # SSH joins the remote command in this way
+    # SSH joins the words, and the remote shell parses the result.
+    match = _SOCKET_PATTERN.search(" ".join(command[1:]))
     if match is None:
         return None
     path = match[1] or ""
