@@ -60,7 +60,7 @@ from this machine; to connect from another machine, use SSH:
 The exit status is 0 after Ctrl+C; 1 if the model cannot be served or a server process exited; 2 if
 an option is invalid or a package is missing.
 """
-SOCKET_EXAMPLE = """On machines with other users, prefer a Unix socket in a folder that only you can change:
+SOCKET_EXAMPLE = """On machines with other users, prefer a Unix socket in a folder of your own:
   attention-visualizer serve models/SmolLM2-135M --socket ~/model.sock
   ssh -L ~/local.sock:/home/user/model.sock user@machine
 """
