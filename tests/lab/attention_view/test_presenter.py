@@ -139,6 +139,17 @@ def test_cells_of_a_change_have_the_largest_magnitude_of_their_blocks(
     assert now.change_since(a_reading(1, 2, tokens + 1)) is None
 
 
+def test_a_change_on_later_keys_is_not_masked() -> None:
+    before, now = np.array([[0.4, 0.6], [0.5, 0.5]]), np.array([[0.7, 0.3], [0.5, 0.5]])
+    results = [
+        ProbeResult(step, ("a", "b"), np.empty((2, 0)), weights[None, None])
+        for step, weights in enumerate((before, now))
+    ]
+    change = results[1].change_since(results[0])
+    assert change is not None
+    assert not change.is_causal
+
+
 def test_omitted_tokens_are_reported() -> None:
     assert shown(a_reading(cut=1)).notices == (
         "The first token is omitted because the text is longer than the block.",

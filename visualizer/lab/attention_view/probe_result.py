@@ -90,8 +90,8 @@ class ProbeResult(Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def is_causal(self) -> bool:
-        """Whether no query has a weight on a later key."""
-        return self.weights is None or not bool((np.triu(self.weights, 1) > 0).any())
+        """Whether no query has a weight on a later key; a change of a weight may be negative."""
+        return self.weights is None or not bool(np.triu(self.weights, 1).any())
 
     @property
     def has_scores(self) -> bool:
