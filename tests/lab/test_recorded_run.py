@@ -96,6 +96,24 @@ def test_steps_are_compared_with_one_of_them(user: LabUser, tmp_path: Path) -> N
     assert np.array_equal(shown_weights(user), weights_at(0, 0))
 
 
+def test_an_animation_never_compares_different_texts(user: LabUser, tmp_path: Path) -> None:
+    open_recording(user, a_recording(tmp_path / "gpt", 0, 10).path)
+    exports = user.window.run_export_controller
+    click_button(user, "Compare")
+    reference = exports.reference
+    assert reference is not None
+    user.press(Qt.Key.Key_L)
+    user.press(Qt.Key.Key_Down, Qt.KeyboardModifier.NoModifier)
+    user.until(lambda: user.window.probe_controller.text == TEXTS[1][0])
+    user.until(lambda: exports.reference is None)
+    refusals: list[str] = []
+    exports.film_controller.refused.connect(refusals.append)
+    exports.film_controller.create_film(tmp_path / "film.gif", None, reference)
+    user.until(lambda: bool(refusals))
+    assert "cannot be compared with step 10" in refusals[0]
+    assert not (tmp_path / "film.gif").exists()
+
+
 @pytest.mark.slow  # the lab looks for snapshots once a second
 def test_a_run_is_followed_while_it_is_recorded(user: LabUser, tmp_path: Path) -> None:
     writer = RecordingWriter(RunFolder(tmp_path / "gpt"), METADATA)

@@ -259,7 +259,7 @@ class LabWindow(QMainWindow):
         self.notices.show_notices(screen.notices, screen.failure)
         self.show_runs()
         self.loss_plot_controller.show_losses(self.theme)
-        self.training_views_controller.show_views(self.theme)
+        self._show_views()
         self.update_commands()
         self.facts.setText(screen.facts)
         self.setWindowTitle(f"{screen.title or 'Language lab'} — Attention Visualizer")
@@ -276,10 +276,14 @@ class LabWindow(QMainWindow):
         self.update_commands()
 
     def show_training_views(self) -> None:
-        self.run_export_controller.colouring = self.training_views_controller.colouring
-        self.run_export_controller.reference = self.training_views_controller.reference
-        self.training_views_controller.show_views(self.theme)
+        self._show_views()
         self.update_commands()
+
+    def _show_views(self) -> None:
+        views = self.training_views_controller
+        views.show_views(self.theme)  # discards a reference with another text
+        self.run_export_controller.colouring = views.colouring
+        self.run_export_controller.reference = views.reference
 
     def update_commands(self) -> None:
         """Enable and check the commands for the current state."""

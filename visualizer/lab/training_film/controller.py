@@ -180,12 +180,9 @@ class TrainingFilmController(QObject):
         assert self._film
         request, run = self._film, self._lab.run or self._film.run
         losses = {result.step: run.losses_at(result.step) for result in self._readings}
-        changes = (
-            (result.change_since(request.reference) if request.reference else None) or result
-            for result in self._readings
-        )
         try:
-            film = create_training_film(changes, run.model_kind, run.step, losses, request.settings)
+            shown = [_change_since(request.reference, result) for result in self._readings]
+            film = create_training_film(shown, run.model_kind, run.step, losses, request.settings)
         except InputError as error:
             self._cancel_with_error(error.sentence)
             return
@@ -200,3 +197,16 @@ class TrainingFilmController(QObject):
         self._film, self._readings = None, []
         self.messageReported.emit(said, MESSAGE_MS)
         self.changed.emit()
+
+
+def _change_since(reference: ProbeResult | None, result: ProbeResult) -> ProbeResult:
+    """Return the change of a result since a reference, or the result without a reference."""
+    if reference is None:
+        return result
+    change = result.change_since(reference)
+    if change is None:
+        sentence = f"Step {result.step:,} cannot be compared with step {reference.step:,}"
+        raise InputError(
+            "reference", f"{sentence}, because their texts differ. Click Compare again."
+        )
+    return change
