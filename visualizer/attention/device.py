@@ -140,6 +140,17 @@ def describe_device(device: Device) -> str:
     return {Device.CPU: "CPU", Device.MPS: "Apple GPU"}[device]
 
 
+def describe_available_devices() -> str:
+    """Return the display names of all available devices; asking for them may initialize CUDA."""
+    gpus = [f"CUDA GPU ({torch.cuda.get_device_name(at)})" for at in range(_count_cuda_gpus())]
+    others = (each for each in available_devices() if each is not Device.CUDA)
+    return ", ".join((*gpus, *map(describe_device, others)))
+
+
+def _count_cuda_gpus() -> int:
+    return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
 def free_device_bytes(device: Device) -> int:
     """Return how many bytes can be allocated without swapping out other programs.
 
