@@ -119,6 +119,9 @@ class LightningHooks(RecordingHooks):
         """Count a step unless gradients are being accumulated."""
         if self.recorder and trainer.global_step > self.recorder.steps:
             loss = outputs.get("loss") if isinstance(outputs, dict) else outputs
+            if loss is not None and pl_module.automatic_optimization:
+                # The trainer has divided the loss by the number of accumulated batches.
+                loss = loss * trainer.accumulate_grad_batches
             self.recorder.advance(trainer.global_step, loss)
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
