@@ -456,3 +456,18 @@ def test_a_recorder_that_was_left_open_is_closed_by_the_next_one(tmp_path: Path)
         recorder.step(1.5)
     assert visualizer.load(tmp_path).losses["training"].tolist() == [2.5, 1.5]
     left_open.close()
+
+
+def test_a_folder_that_cannot_be_used_is_the_argument_to(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(InputError) as refused:
+        record_uniform(tmp_path / "file" / "run")
+    assert refused.value.field == "to"
+
+
+def test_a_recording_without_snapshots_has_no_weights(tmp_path: Path) -> None:
+    record_uniform(tmp_path).close()
+    for file in (tmp_path / "snapshots").iterdir():
+        file.unlink()
+    with pytest.raises(InputError, match="no snapshots"):
+        visualizer.load(tmp_path).weights()

@@ -22,6 +22,7 @@ from visualizer.language.recording import OpenedRecording, RecordingWriter
 from visualizer.language.recording_server import RecordingServer
 from visualizer.language.run_folder import RunFolder
 from visualizer.language.wire_format import Message
+from visualizer.storage.symlink_safe_folder import SymlinkSafeFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -82,6 +83,23 @@ def test_measurements_at_the_step_of_a_resumption_are_kept_and_completed(tmp_pat
     writer.close()
     rows = OpenedRecording(folder).take_new_rows()
     assert [row[:3] for row in rows[1:]] == [(10, 4, -3.5), (15, 3.5, MISSING_VALUE)]
+
+
+def test_the_folder_is_not_listed_for_each_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = RecordingWriter(RunFolder(tmp_path), METADATA)
+    listed: list[object] = []
+    list_names = SymlinkSafeFolder.list_names
+
+    def count(folder: SymlinkSafeFolder) -> tuple[str, ...]:
+        listed.append(folder)
+        return list_names(folder)
+
+    monkeypatch.setattr(SymlinkSafeFolder, "list_names", count)
+    write_step(writer, 0)
+    assert len(listed) == 1  # to count the snapshots
+    writer.close()
 
 
 def test_files_of_other_programs_are_not_overwritten(tmp_path: Path) -> None:

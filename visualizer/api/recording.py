@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from visualizer.api.model_attention import ModelAttention
     from visualizer.language.run_folder import RunFolder
 
+NO_SNAPSHOTS_ERROR = "The run has no snapshots yet."
+
 
 # This is a dataclass, because `help` would evaluate the types of a Struct's fields, which are
 # imported for type checking only.
@@ -110,7 +112,10 @@ class Recording:
         >>> visualizer.load("runs/recorded").weights().shape  # step layer head query key
         """
         at = self._validate_text(text)
-        return np.stack([self.opened.read_weights(step, at) for step in self.steps])
+        steps = self.steps
+        if not steps:
+            raise OutOfRangeError("step", NO_SNAPSHOTS_ERROR)
+        return np.stack([self.opened.read_weights(step, at) for step in steps])
 
     def heads(self, text: int = 0) -> list[dict[str, float]]:
         """Return the measures of all heads at all steps, one row per step and head.
@@ -136,7 +141,7 @@ class Recording:
     def _last_step(self) -> int:
         steps = self.steps
         if not steps:
-            raise OutOfRangeError("step", "The run has no snapshots yet.")
+            raise OutOfRangeError("step", NO_SNAPSHOTS_ERROR)
         return steps[-1]
 
     def _validate_text(self, text: object) -> int:

@@ -174,6 +174,15 @@ class RecordingWriter:
         self, folder: RunFolder, metadata: RecordingMetadata, first_step: int | None = None
     ) -> None:
         self._folder, self._texts = folder, len(metadata.texts)
+        try:
+            self._open_folder(metadata, first_step)
+        except InputError as error:
+            if error.field not in ("folder", "export"):
+                raise
+            raise InputError("to", error.sentence) from error
+
+    def _open_folder(self, metadata: RecordingMetadata, first_step: int | None) -> None:
+        folder = self._folder
         folder.create_folders()
         folder.check_no_links()
         try:
@@ -261,9 +270,10 @@ class RecordingWriter:
         """
         for text, (each, words) in enumerate(zip(weights, tokens, strict=True)):
             arrays = {Role.WEIGHTS.value: each, TOKENS_NAME: np.array(words, dtype=np.str_)}
-            write_atomically(
-                self._folder.attention_file(step, text), partial(_write_arrays, arrays)
-            )
+            file = self._folder.attention_file(step, text)
+            # There can be thousands of files, so the folder is not listed for each of them;
+            # temporary files are removed when the recording is opened.
+            write_atomically(file, partial(_write_arrays, arrays), removes_leftovers=False)
         kept = self._folder.attention_steps(self._texts)
         try:
             for other in superfluous_steps(kept, sum(each.nbytes for each in weights)):

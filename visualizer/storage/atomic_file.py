@@ -18,6 +18,7 @@ def write_atomically(
     fill: Callable[[BinaryIO], object],
     *,
     waits_for_disk: bool = True,
+    removes_leftovers: bool = True,
     check: Callable[[], object] = lambda: None,
 ) -> None:
     """Write a file atomically; if this fails, an existing file is unchanged.
@@ -29,7 +30,7 @@ def write_atomically(
         `SymlinkSafeFile` that is a link is rejected.
     fill : callable
         Function that writes the content to a binary file.
-    waits_for_disk, check
+    waits_for_disk, removes_leftovers, check
         As in `SymlinkSafeFile.write`.
 
     Raises
@@ -45,7 +46,9 @@ def write_atomically(
         else place
     )
     try:
-        file.write(fill, waits_for_disk=waits_for_disk, check=check)
+        file.write(
+            fill, waits_for_disk=waits_for_disk, removes_leftovers=removes_leftovers, check=check
+        )
     except OSError as error:
         raise InputError("export", _write_error_message(path, file.path, error)) from error
     except (MemoryError, RuntimeError) as error:

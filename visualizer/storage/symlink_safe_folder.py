@@ -196,6 +196,7 @@ class SymlinkSafeFile(Struct, frozen=True):
         fill: Callable[[BinaryIO], object],
         *,
         waits_for_disk: bool = True,
+        removes_leftovers: bool = True,
         check: Callable[[], object] = lambda: None,
     ) -> None:
         """Write the file atomically; if this fails, an existing file is unchanged.
@@ -207,6 +208,9 @@ class SymlinkSafeFile(Struct, frozen=True):
         waits_for_disk : bool
             Whether to flush the content to disk so that it survives a power loss; this may take
             several seconds.
+        removes_leftovers : bool
+            Whether to remove temporary files of interrupted writes, for which the whole folder is
+            listed.
         check : callable
             Called after everything is written, just before an existing file is replaced; an
             exception prevents the replacement.
@@ -216,7 +220,8 @@ class SymlinkSafeFile(Struct, frozen=True):
             permissions = self.stat().st_mode & self.folder.max_permissions
             if not os.access(self.path, os.W_OK):  # renaming requires access only to the folder
                 raise PermissionError(errno.EACCES, WRITE_PROTECTED_ERROR, self.name)
-        self.folder.remove_temporary_files()
+        if removes_leftovers:
+            self.folder.remove_temporary_files()
         part, descriptor = _create_temporary_file(self.folder)
         try:
             with os.fdopen(descriptor, "wb") as file:
