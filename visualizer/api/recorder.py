@@ -83,9 +83,9 @@ def record(
     when the context ends. Recording has no effect on the training: the model, its gradients and all
     random number generators are left unchanged. Files are written by another thread.
 
-    Open the folder in the lab with ``attention-visualizer lab run``, also while the model is being
-    trained, or in Python with `load`. See `trainer_callback` and `lightning_callback` for training
-    with the ``Trainer`` of Transformers and with Lightning.
+    Open the folder in the lab with ``attention-visualizer lab run`` or in Python with `load`. You
+    can open it while the model is still being trained. See `trainer_callback` and
+    `lightning_callback` for training with the ``Trainer`` of Transformers and with Lightning.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class RecordingHooks:
         if step == 0 and given["resume"]:
             _check_can_restart(given["to"])
         given["tokenizer"] = given["tokenizer"] or tokenizer
-        # A training that was resumed from a checkpoint continues its recording.
+        # When training resumes from a checkpoint, the recording is continued.
         given["resume"] = given["resume"] or step > 0
         self.recorder = record(model, first_step=step, **given)
 
@@ -155,8 +155,8 @@ def trainer_callback(
         callback = visualizer.trainer_callback(texts=["The cat sat on the mat"], to="run")
         Trainer(model, arguments, train_dataset=data, callbacks=[callback]).train()
 
-    It records the losses and the learning rate that the trainer logs. A training that is resumed
-    from a checkpoint continues its recording.
+    It records the losses and the learning rate that the trainer logs. When training resumes from a
+    checkpoint, the recording is continued.
 
     Parameters
     ----------
@@ -219,8 +219,8 @@ def lightning_callback(
         Trainer(max_steps=1000, callbacks=[callback]).fit(module, data)
 
     The module must contain a Transformers model, unless ``weights`` is given. The loss of each step
-    is recorded, and the validation loss if it is logged as ``val_loss``. A training that is resumed
-    from a checkpoint continues its recording.
+    is recorded, and the validation loss if it is logged as ``val_loss``. When training resumes
+    from a checkpoint, the recording is continued.
 
     Parameters
     ----------

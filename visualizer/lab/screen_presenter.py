@@ -142,7 +142,7 @@ def describe_recording(name: str, recording: RecordingMetadata) -> str:
     return (
         f"“{name}” was trained in another program, which recorded the attention of "
         f"{recording.model} ({layers} × {heads}) for {texts} every "
-        f"{format_count(recording.every, 'step')}. The weights of the model were not saved."
+        f"{format_count(recording.every, 'step')}. The parameters of the model were not saved."
     )
 
 

@@ -254,6 +254,7 @@ class TrainingViewsController(QObject):
             *losses,
             self._probe_controller.is_waiting,
             self.reference.step if self.reference else None,
+            is_recorded=run.recording is not None,
         )
         self._widgets.snapshot_bar.show_timeline(timeline, theme)
         self.can_play = len(timeline.stops) > 1

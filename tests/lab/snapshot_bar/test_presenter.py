@@ -80,6 +80,11 @@ def test_a_stop_is_described(
     assert present_snapshots([0, 10, 100], 1500, looked, *losses).description == said
 
 
+def test_a_recorded_model_may_have_been_trained_before() -> None:
+    described = present_snapshots([0, 10], 10, 0, is_recorded=True).description
+    assert described == "Step 0 of 10 (before training)"
+
+
 def test_moves_stop_at_the_ends() -> None:
     scrub = present_snapshots([0, 10], 100, 0)
     assert scrub.index_at_distance(-1) == 0

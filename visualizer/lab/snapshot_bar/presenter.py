@@ -93,6 +93,8 @@ def present_snapshots(
     validation: MeasuredLoss | None = None,
     is_waiting: bool = False,
     reference: int | None = None,
+    *,
+    is_recorded: bool = False,
 ) -> SnapshotTimeline:
     """Present the snapshot bar.
 
@@ -108,25 +110,31 @@ def present_snapshots(
         Whether the result of the selected step is pending.
     reference : int or None
         The step with which the selected one is compared, if any.
+    is_recorded : bool
+        Whether the run was recorded; its model may have been trained before.
     """
     stops = (*sorted({step for step in snapshots if step < now or step == selected}), None)
     at = len(stops) - 1
     if selected is not None and len(stops) > 1:
         saved_steps = [step for step in stops if step is not None]
         at = min(range(len(saved_steps)), key=lambda place: abs(saved_steps[place] - selected))
-    description = _describe_stop(stops[at], now, training, validation)
+    description = _describe_stop(stops[at], now, training, validation, is_recorded)
     if reference is not None:
         description = f"Change since step {reference:,}. {description}"
     return SnapshotTimeline(stops, now, at, description, is_waiting)
 
 
 def _describe_stop(
-    selected: int | None, now: int, training: MeasuredLoss | None, validation: MeasuredLoss | None
+    selected: int | None,
+    now: int,
+    training: MeasuredLoss | None,
+    validation: MeasuredLoss | None,
+    is_recorded: bool,
 ) -> str:
     when = f"Current model, step {now:,}" if selected is None else f"Step {selected:,} of {now:,}"
     step = now if selected is None else selected
     if step == 0:
-        when += " (untrained)"
+        when += " (before training)" if is_recorded else " (untrained)"
     losses = []
     if training:  # after n steps, the last batch was that of step n − 1, counted from 0
         losses.append(_format_loss("training", training, {step, step - 1}))

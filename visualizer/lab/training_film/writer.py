@@ -105,7 +105,9 @@ class TrainingFilm(Struct, frozen=True, eq=False):
         """Return the snapshot bar of a frame, with a description of its step and losses."""
         step = self.results[frame].step
         steps = (result.step for result in self.results)
-        return present_snapshots(steps, self.now, step, *self.losses.get(step, (None, None)))
+        losses = self.losses.get(step, (None, None))
+        is_recorded = self.model is None
+        return present_snapshots(steps, self.now, step, *losses, is_recorded=is_recorded)
 
 
 def create_training_film(
