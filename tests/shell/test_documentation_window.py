@@ -30,7 +30,7 @@ NONE = Qt.KeyboardModifier.NoModifier
 ALT = Qt.KeyboardModifier.AltModifier
 SOURCES = "explanation/background.md"
 """A page with web links."""
-READ_PAGES = read_documentation_pages(documentation_path())
+READ_PAGES = tuple(read_documentation_pages(documentation_path()))
 PAGES = [page.name for page in READ_PAGES]
 PAGE_TITLES = [page.title for page in READ_PAGES]
 

@@ -13,8 +13,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
 from tests.support.window_input import CONTROL
+from visualizer.resources import documentation_path
+from visualizer.widgets import command_palette, documentation_pages
 from visualizer.widgets.command_palette import (
     CHECK_MARK,
+    ROWS_PER_STEP,
     CommandPalette,
     PaletteEntry,
     PaletteSearch,
@@ -22,13 +25,14 @@ from visualizer.widgets.command_palette import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from PySide6.QtWidgets import QMainWindow
     from pytestqt.qtbot import QtBot
 
     from tests.support.window_input import Hand
+    from visualizer.widgets.documentation_pages import DocumentationPage
 
 SHIFT = Qt.KeyboardModifier.ShiftModifier
 WORDS = st.text(st.characters(categories=["Ll", "Lu"]), min_size=1, max_size=8)
@@ -64,6 +68,11 @@ def _visible(palette: CommandPalette) -> list[tuple[str, str]]:
     return [
         (row.text(0), row.text(1)) for row in rows if inside.contains(shown.visualItemRect(row))
     ]
+
+
+def _paths(palette: CommandPalette) -> list[str]:
+    rows = map(palette.list.topLevelItem, range(palette.list.topLevelItemCount()))
+    return [row.text(1) for row in rows if row]
 
 
 def _run(hand: Hand, letters: str) -> None:
@@ -160,6 +169,7 @@ def _three_letter_queries(entry: PaletteEntry) -> dict[str, None]:
 def test_three_letters_show_any_action(hand: Hand) -> None:
     hand.until(lambda: bool(hand.window.controllers.lesson_controller.lessons))
     palette = _open(hand)
+    hand.until(lambda: _paths(palette)[-1].startswith("Documentation"))
     rows = map(palette.list.topLevelItem, range(palette.list.topLevelItemCount()))
     listed = {(row.text(0), row.text(1)) for row in rows if row}
     actions = {each for each in listed if not each[1].startswith("Documentation")}
@@ -204,6 +214,33 @@ def test_heads_lessons_files_panes_and_program_settings_are_listed(
         assert any(found.startswith(path) for _, found in _visible(palette)), letters
         QTest.keyClick(palette.field, Qt.Key.Key_Escape)
         hand.until(lambda: hand.window.findChild(CommandPalette) is None)
+
+
+def test_pages_and_rows_are_added_after_the_palette_has_opened(
+    hand: Hand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, read_pages = list[str](), documentation_pages.read_documentation_pages
+    count = len([*read_pages(documentation_path())])
+
+    def read_and_count(folder: Path) -> Iterator[DocumentationPage]:
+        for page in read_pages(folder):
+            read.append(page.name)
+            yield page
+
+    monkeypatch.setattr(command_palette, "read_documentation_pages", read_and_count)
+    palette = _open(hand)
+    assert read == []
+    assert len(_paths(palette)) <= ROWS_PER_STEP
+    hand.until(lambda: len(read) == count)
+    assert _paths(palette)[-1].startswith("Documentation")
+    QTest.keyClick(palette.field, Qt.Key.Key_Escape)
+    hand.until(lambda: hand.window.findChild(CommandPalette) is None)
+    palette = _open(hand)
+    palette.field.setText("e")  # before the pages are read
+    assert len(read) == 2 * count
+    shown = len(_paths(palette))
+    hand.until(lambda: len(_paths(palette)) > 2 * shown)
+    QTest.keyClick(palette.field, Qt.Key.Key_Escape)
 
 
 def test_a_program_setting_is_opened_and_focused(hand: Hand) -> None:

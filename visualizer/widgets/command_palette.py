@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -23,10 +23,11 @@ from visualizer.widgets.app_settings import load_recent_commands, save_recent_co
 from visualizer.widgets.documentation_pages import read_documentation_pages
 from visualizer.widgets.documentation_window import open_documentation
 from visualizer.widgets.fonts import text_scale
+from visualizer.widgets.incremental_gui_task import IncrementalTask
 from visualizer.widgets.layouts import column_layout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     from PySide6.QtGui import QAction
     from PySide6.QtWidgets import QMainWindow, QMenuBar, QWidget
@@ -36,7 +37,10 @@ NOTHING_FOUND = "Nothing found"
 SIZE_PX = QSize(680, 520)
 COLUMN_WIDTHS_PX = {1: 200, 2: 110}
 """Widths of the paths and of the shortcuts; titles have the rest."""
-MAX_SHOWN = 1000
+MAX_SHOWN, ROWS_PER_STEP = 1000, 100
+"""Maximum number of rows, and number of rows that are created at once; the window responds between
+these steps.
+"""
 TITLE_START, WORD_START, INITIALS, SUBSTRING, LETTERS = 0.0, 1.0, 2.0, 3.0, 4.0
 """How well letters match: the start of the title, the start of a word, the starts of several words
 in order, letters within a word, or scattered letters in order.
@@ -100,14 +104,15 @@ class _SearchText(Struct, frozen=True):
         return cls(lower, tuple(WORD.findall(lower)), penalty)
 
 
-def _search_texts(entry: PaletteEntry) -> tuple[_SearchText, ...]:
+@lru_cache(maxsize=2 * MAX_SHOWN)
+def _search_texts(title: str, path: str, *, is_page: bool) -> tuple[_SearchText, ...]:
     """Return the texts in which an entry is found, the title first."""
-    _, _, submenu = entry.path.rpartition(PATH_SEPARATOR)
-    is_in_submenu = submenu != entry.path and not entry.is_page
+    _, _, submenu = path.rpartition(PATH_SEPARATOR)
+    is_in_submenu = submenu != path and not is_page
     return (
-        _SearchText.create(entry.title, 0.0),
+        _SearchText.create(title, 0.0),
         *((_SearchText.create(submenu, SUBMENU_PENALTY),) if is_in_submenu else ()),
-        _SearchText.create(entry.path, PATH_PENALTY),
+        _SearchText.create(path, PATH_PENALTY),
     )
 
 
@@ -142,8 +147,10 @@ def _plain_text(action: QAction) -> str:
     return action.text().replace("&&", "\0").replace("&", "").replace("\0", "&")
 
 
-def documentation_entries(open_page: Callable[[str, str], object]) -> Iterator[PaletteEntry]:
-    """Yield the sections of the documentation.
+def documentation_entries(
+    open_page: Callable[[str, str], object],
+) -> Iterator[list[PaletteEntry]]:
+    """Yield the sections of each page of the documentation.
 
     Parameters
     ----------
@@ -151,12 +158,14 @@ def documentation_entries(open_page: Callable[[str, str], object]) -> Iterator[P
         Opens a page at an anchor, given the file name and the anchor.
     """
     for page in read_documentation_pages(documentation_path()):
+        entries = []
         for section in page.sections:
             is_section = section.title != page.title
             path = PATH_SEPARATOR.join(("Documentation", *([page.title] if is_section else [])))
             run = partial(open_page, page.name, section.anchor)
             id_ = f"{page.name}#{section.anchor}"
-            yield PaletteEntry(section.title, path, run, is_page=True, id=id_)
+            entries.append(PaletteEntry(section.title, path, run, is_page=True, id=id_))
+        yield entries
 
 
 class PaletteSearch:
@@ -169,10 +178,16 @@ class PaletteSearch:
     """
 
     def __init__(self, entries: Iterable[PaletteEntry], recent: Sequence[str] = ()) -> None:
-        self._entries = tuple(entries)
-        self._texts = [_search_texts(entry) for entry in self._entries]
-        rank = {id_: at for at, id_ in enumerate(recent)}
-        self._recency = [rank.get(entry.id, len(rank)) for entry in self._entries]
+        self._entries = list[PaletteEntry]()
+        self._texts = list[tuple[_SearchText, ...]]()
+        self._rank = {id_: at for at, id_ in enumerate(recent)}
+        self.add(entries)
+
+    def add(self, entries: Iterable[PaletteEntry]) -> None:
+        """Add further entries."""
+        for entry in entries:
+            self._entries.append(entry)
+            self._texts.append(_search_texts(entry.title, entry.path, is_page=entry.is_page))
 
     def find(self, wanted: str) -> list[PaletteEntry]:
         """Return the entries in which all words are found, the best first."""
@@ -183,7 +198,8 @@ class PaletteSearch:
             if score is not None:
                 score += DISABLED_PENALTY * (not entry.is_enabled) + PAGE_PENALTY * entry.is_page
                 length = len(entry.title) if wanted else 0
-                found.append((score, entry.is_page, self._recency[at], length, at))
+                recency = self._rank.get(entry.id, len(self._rank))
+                found.append((score, entry.is_page, recency, length, at))
         return [self._entries[at] for *_, at in sorted(found)]
 
 
@@ -228,25 +244,36 @@ def _consists_of_word_starts(letters: str, words: Sequence[str]) -> bool:
 
 def open_command_palette(window: QMainWindow, entries: Iterable[PaletteEntry]) -> None:
     """Open the palette with a window's commands, the given entries and the documentation."""
-    entries = (
-        *menu_entries(window.menuBar()),
-        *entries,
-        *documentation_entries(partial(open_documentation, window)),
-    )
-    CommandPalette(window, entries).open()
+    entries = (*menu_entries(window.menuBar()), *entries)
+    pages = documentation_entries(partial(open_documentation, window))
+    CommandPalette(window, entries, pages).open()
 
 
 class CommandPalette(QDialog):
-    """A field for a few letters, and the list of matches; Enter runs the chosen entry."""
+    """A field for a few letters, and the list of matches; Enter runs the chosen entry.
 
-    def __init__(self, window: QWidget, entries: Iterable[PaletteEntry]) -> None:
+    Parameters
+    ----------
+    pages : iterable
+        Further entries, in parts; these are requested after the palette has opened, or when letters
+        are typed.
+    """
+
+    def __init__(
+        self,
+        window: QWidget,
+        entries: Iterable[PaletteEntry],
+        pages: Iterable[Sequence[PaletteEntry]] = (),
+    ) -> None:
         super().__init__(window)
         self.setWindowTitle("Find command")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(SIZE_PX * text_scale())
         self._window = window
         self._search = PaletteSearch(entries, load_recent_commands())
+        self._pages = iter(pages)
         self._shown: list[PaletteEntry] = []
+        self._filling: IncrementalTask | None = None
         self.field, self.list = QLineEdit(), QTreeWidget()
         self.field.setPlaceholderText(PROMPT)
         self.field.setAccessibleName(PROMPT)
@@ -273,21 +300,44 @@ class CommandPalette(QDialog):
         self._find("")
 
     def _find(self, wanted: str) -> None:
-        self._shown = self._search.find(wanted)[:MAX_SHOWN]
+        if wanted:
+            for entries in self._pages:
+                self._search.add(entries)
+        if self._filling:
+            self._filling.stop()
+        found = self._search.find(wanted)[:MAX_SHOWN]
+        self._shown = []
         self.list.clear()
-        for entry in self._shown:
-            title = f"{entry.title}{CHECK_MARK}" if entry.is_checked else entry.title
-            item = QTreeWidgetItem([title, entry.path, entry.keys])
-            item.setDisabled(not entry.is_enabled)
-            for column in (1, 2):
-                item.setForeground(column, self.palette().placeholderText())
-            self.list.addTopLevelItem(item)
-        if not self._shown:
+        self._append_rows(found[:ROWS_PER_STEP])
+        if not found:
             nothing = QTreeWidgetItem([NOTHING_FOUND])
             nothing.setDisabled(True)
             self.list.addTopLevelItem(nothing)
         enabled = (at for at, entry in enumerate(self._shown) if entry.is_enabled)
         self.list.setCurrentIndex(self.list.model().index(next(enabled, 0), 0))
+        self._filling = IncrementalTask(self._append_rest_in_steps(found), self)
+
+    def _append_rest_in_steps(self, found: Sequence[PaletteEntry]) -> Generator[None]:
+        """Append the rows below the first ones, and the pages that have not been read yet."""
+        for start in range(ROWS_PER_STEP, len(found), ROWS_PER_STEP):
+            self._append_rows(found[start : start + ROWS_PER_STEP])
+            yield
+        for entries in self._pages:  # all of them follow the commands if no letters are typed
+            self._search.add(entries)
+            self._append_rows(entries)
+            yield
+
+    def _append_rows(self, entries: Sequence[PaletteEntry]) -> None:
+        quiet, items = self.palette().placeholderText(), []
+        for entry in entries:
+            title = f"{entry.title}{CHECK_MARK}" if entry.is_checked else entry.title
+            item = QTreeWidgetItem([title, entry.path, entry.keys])
+            item.setDisabled(not entry.is_enabled)
+            for column in (1, 2):
+                item.setForeground(column, quiet)
+            items.append(item)
+        self._shown += entries
+        self.list.addTopLevelItems(items)
 
     def _run_chosen(self) -> None:
         at = self.list.currentIndex().row()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from functools import cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -92,8 +93,12 @@ class DocumentationPage(Struct, frozen=True):
         return self.sections[0].title
 
 
-def read_documentation_pages(folder: Path) -> tuple[DocumentationPage, ...]:
-    """Read the index page, then the pages that its sections list, in the order of the links."""
+def read_documentation_pages(folder: Path) -> Iterator[DocumentationPage]:
+    """Read the index page, then the pages that its sections list, in the order of the links.
+
+    Each page is read when it is requested; together, they take longer than the window may be
+    blocked.
+    """
     index = read_documentation_page(folder, INDEX_PAGE)
     groups = dict[str, str]()
     for section in re.split(r"^## +", index.markdown, flags=re.MULTILINE)[1:]:
@@ -101,7 +106,9 @@ def read_documentation_pages(folder: Path) -> tuple[DocumentationPage, ...]:
             name = target.partition("#")[0]
             if name.endswith(".md") and "://" not in name and name != INDEX_PAGE:
                 groups.setdefault(name, section.partition("\n")[0])
-    return (index, *(read_documentation_page(folder, *each) for each in groups.items()))
+    yield index
+    for name, group in groups.items():
+        yield read_documentation_page(folder, name, group)
 
 
 def read_lesson_pages(folder: Path) -> tuple[DocumentationPage, ...]:
@@ -129,6 +136,7 @@ def _create_lesson_page(number: int, path: Path) -> DocumentationPage:
     return DocumentationPage(f"{LESSONS_FOLDER}/{path.stem}.md", markdown, sections, LESSONS_GROUP)
 
 
+@cache
 def read_documentation_page(folder: Path, name: str, group: str = "") -> DocumentationPage:
     """Read a page, given its path relative to the folder of the documentation."""
     markdown = (folder / name).read_text(encoding="utf-8")
