@@ -71,7 +71,12 @@ class LossRow(NamedTuple):
         return LossRow._make(old if new == MISSING_VALUE else new for old, new in pairs)
 
 
-EMPTY_ROWS = np.empty((0, len(LossRow._fields)))
+def create_empty_rows() -> np.ndarray:
+    """Return an array without rows [row, field of `LossRow`].
+
+    It is not a constant, because the window loads this module before NumPy.
+    """
+    return np.empty((0, len(LossRow._fields)))
 
 
 def parse_row_blocks(lines: Iterable[str]) -> Iterator[np.ndarray]:
@@ -97,7 +102,7 @@ def _parse_leading_valid_lines(lines: Sequence[str]) -> np.ndarray:
         return _parse_valid_lines(lines)
     except ValueError:
         if len(lines) == 1:
-            return EMPTY_ROWS
+            return create_empty_rows()
     half = len(lines) // 2
     first = _parse_leading_valid_lines(lines[:half])
     return (

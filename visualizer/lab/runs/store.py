@@ -15,8 +15,8 @@ from msgspec import Struct
 from visualizer.errors import InputError, system_error_reason
 from visualizer.lab.training.loss_history import LossHistory
 from visualizer.language.loss_log import (
-    EMPTY_ROWS,
     MAX_FILE_BYTES,
+    create_empty_rows,
     parse_row_blocks,
     rows_to_loss_curves,
 )
@@ -184,7 +184,7 @@ def read_losses(folder: Path, pause: Callable[[], None] = lambda: None) -> LossH
     """
     try:
         with TextIOWrapper(RunFolder(folder).loss_log_file.open(MAX_FILE_BYTES), "utf-8") as lines:
-            parts = [EMPTY_ROWS]
+            parts = [create_empty_rows()]
             for table in parse_row_blocks(lines):
                 parts.append(table)
                 pause()
