@@ -33,7 +33,7 @@ PACKAGE_FIELD = "package"
 """Error field for a package that is not installed."""
 BUNDLE_INSTALLER = "attention-visualizer-bundle"
 """Content of the file ``INSTALLER`` in the metadata of a program that includes its interpreter."""
-TITLES = {"av": "PyAV"}
+TITLES = {"av": "PyAV", "lightning": "Lightning"}
 """Names of projects that differ from the names of their packages."""
 BUNDLE_NOTES = {
     "av": "because its video encoders have a different licence. Export GIF, APNG or WebP instead"

@@ -185,7 +185,7 @@ def trainer_callback(
     --------
     >>> callback = visualizer.trainer_callback(every=50, texts=[text], to="runs/trainer")
     """
-    require_package("transformers", "A callback for its Trainer")
+    require_package("transformers", "trainer_callback")
     base = import_module("transformers").TrainerCallback
     kind = type("AttentionTrainerCallback", (TrainerHooks, base), {})
     return kind(
@@ -270,5 +270,5 @@ def _lightning_package() -> str:
     for name in LIGHTNING_PACKAGES:
         if is_installed(name.partition(".")[0]):
             return name
-    message = missing_package_message("lightning", "A callback for Lightning")
+    message = missing_package_message("lightning", "lightning_callback")
     raise InputError(PACKAGE_FIELD, message)
