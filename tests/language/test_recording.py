@@ -85,6 +85,24 @@ def test_measurements_at_the_step_of_a_resumption_are_kept_and_completed(tmp_pat
     assert [row[:3] for row in rows[1:]] == [(10, 4, -3.5), (15, 3.5, MISSING_VALUE)]
 
 
+def test_a_reader_notices_that_the_recording_was_continued(tmp_path: Path) -> None:
+    folder = a_recording(tmp_path / "run", 0, 10, 20)
+    opened = OpenedRecording(folder)
+    opened.take_new_rows()
+    writer = RecordingWriter(folder, METADATA, 10)
+    writer.add_loss(LossRow(10, MISSING_VALUE, 3.5, MISSING_VALUE, 1.0))
+    for step in (12, 14, 16):
+        write_step(writer, step)
+    writer.close()
+    rows = opened.take_new_rows()
+    assert [row.step for row in rows] == [0, 10, 12, 14, 16]
+    assert rows[1].validation == 3.5
+    assert opened.take_new_rows() == []
+    folder.loss_log_file.path.write_bytes(b"")
+    assert opened.take_new_rows() == []
+    assert opened.take_new_rows() == []
+
+
 def test_the_folder_is_not_listed_for_each_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

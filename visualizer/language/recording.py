@@ -323,6 +323,8 @@ class OpenedRecording:
         self.folder, self.metadata = folder, read_recording_metadata(folder)
         self._read_bytes = 0
         """Number of bytes of the losses that were read."""
+        self._last_line = b""
+        """The last line of these bytes."""
 
     @property
     def is_being_recorded(self) -> bool:
@@ -375,16 +377,22 @@ class OpenedRecording:
     def _read_new_rows(self) -> Iterator[LossRow]:
         try:
             with self.folder.loss_log_file.open(MAX_FILE_BYTES) as file:
-                if file.seek(0, 2) < self._read_bytes:  # the run was resumed from an earlier step
-                    self._read_bytes = 0
-                file.seek(self._read_bytes)
+                file.seek(self._read_bytes - len(self._last_line))
                 content = file.read(MAX_FILE_BYTES)
+                if content.startswith(self._last_line):
+                    content = content[len(self._last_line) :]
+                else:  # the run was resumed from an earlier step
+                    self._read_bytes, self._last_line = 0, b""
+                    file.seek(0)
+                    content = file.read(MAX_FILE_BYTES)
         except OSError:
             return
         content = content[: content.rfind(b"\n") + 1]
         lines = content.decode("utf-8", "replace").splitlines(keepends=True)
         is_start = self._read_bytes == 0
         self._read_bytes += len(content)
+        if lines:
+            self._last_line = content[content.rfind(b"\n", 0, -1) + 1 :]
         yield from parse_loss_rows(lines if is_start else ["\n", *lines])
 
 

@@ -100,9 +100,17 @@ def test_the_axis_does_not_extend_below_0() -> None:
     assert plot_of(below).y.low < -1
 
 
+def test_axes_include_negative_losses() -> None:
+    losses = LossHistory.of([1, 2, 3], [-1.0, -0.5, -8.0], np.ones(3))
+    plot = present_plot([PlottedRunLosses("", losses)], PlotOptions())
+    assert plot.y.low < -8
+    assert plot.y.high > -0.5
+    assert not plot.notices
+
+
 @pytest.mark.parametrize("scale", AxisScale)
 @pytest.mark.parametrize(
-    "values", [[2.0], [0.0], [0.0, 0.0], [1.0, 1.0], [math.nan], [math.inf], [1e308]]
+    "values", [[2.0], [0.0], [0.0, 0.0], [1.0, 1.0], [math.nan], [math.inf], [1e308], [-1.0, -2.0]]
 )
 def test_axes_of_unusual_losses_have_a_length(scale: AxisScale, values: list[float]) -> None:
     losses = LossHistory.of(range(1, len(values) + 1), values, np.ones(len(values)))
