@@ -389,6 +389,9 @@ def test_the_attention_of_a_decoder_has_the_tokens_of_the_decoder(tmp_path: Path
     recording = visualizer.load(tmp_path / "run")
     assert recording.tokens() == ("1", "9")
     assert recording.weights().shape[-2:] == (2, 2)
+    text["decoder_input_ids"] = [1, VOCABULARY]
+    with pytest.raises(InputError, match=f"token id {VOCABULARY}"):
+        visualizer.record(model, texts=[text], to=tmp_path / "other", part=part)
     del text["decoder_input_ids"]
     text["labels"] = [9, 2]
     with pytest.raises(InputError, match="decoder_input_ids"):

@@ -123,9 +123,10 @@ def check_ids(model: nn.Module, texts: Sequence[Mapping[str, Any]]) -> None:
     InputError
         With field ``texts``.
     """
-    name, size, longest = type(model).__name__, _vocabulary_size(model), _max_tokens(model)
+    name, longest = type(model).__name__, _max_tokens(model)
+    sizes = {each: _vocabulary_size(model, each) for each in (IDS_ARGUMENT, DECODER_IDS_ARGUMENT)}
     for text in texts:
-        for argument in (IDS_ARGUMENT, DECODER_IDS_ARGUMENT):
+        for argument, size in sizes.items():
             ids = _ids_of_text(text, argument) if argument in text else []
             wrong = next((each for each in ids if size and not 0 <= each < size), None)
             if wrong is not None:
@@ -136,10 +137,11 @@ def check_ids(model: nn.Module, texts: Sequence[Mapping[str, Any]]) -> None:
                 raise InputError("texts", f"{sentence} {longest:,}. Use a shorter text.")
 
 
-def _vocabulary_size(model: Any) -> int:
-    """Return the number of token ids that a model supports, or 0 if it is unknown."""
+def _vocabulary_size(model: Any, argument: str) -> int:
+    """Return the number of token ids that an argument may contain, or 0 if it is unknown."""
     try:
-        return int(model.get_input_embeddings().weight.shape[0])
+        part = model.get_decoder() if argument == DECODER_IDS_ARGUMENT else model
+        return int(part.get_input_embeddings().weight.shape[0])
     except (AttributeError, NotImplementedError):
         return 0
 
@@ -147,8 +149,10 @@ def _vocabulary_size(model: Any) -> int:
 def _max_tokens(model: Any) -> int:
     """Return the maximum number of tokens that a model supports, or 0 if it is unknown."""
     try:
-        return int(model.config.get_text_config().max_position_embeddings or 0)
-    except AttributeError:
+        config = model.config
+        text_config = config if config.is_encoder_decoder else config.get_text_config()
+        return int(text_config.max_position_embeddings or 0)
+    except (AttributeError, ValueError):
         return 0
 
 
