@@ -12,6 +12,7 @@ import subprocess
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -25,6 +26,7 @@ import visualizer
 from installers.linux.__main__ import build_parser
 from tests.architecture.project_graph import ROOT
 from tests.documentation.conftest import POEMS
+from tests.support.hub_folders import cache_folder
 from visualizer.app import main
 from visualizer.attention.settings import SETTINGS
 from visualizer.attention.stages import STAGE_TABLE
@@ -72,7 +74,7 @@ MAX_LINE_LENGTH = 92
 """Maximum length of a line of code, in characters; longer lines do not fit next to the contents."""
 HOSTS = {
     "briefcase.readthedocs.io", "github.com", "huggingface.co", "nnsight.net",
-    "www.conventionalcommits.org", "www.youtube.com",
+    "pytorch.org", "www.conventionalcommits.org", "www.youtube.com",
 }  # fmt: skip
 """Hosts to which the text may link; the tests do not open these links."""
 
@@ -122,6 +124,7 @@ INSTALLS, SERVES = "installs packages", "serves until it is stopped"
 NOT_RUN = {
     "README.md": {
         "git clone REPOSITORY_URL attention-visualizer && cd attention-visualizer": INSTALLS,
+        '.venv/bin/pip install --extra-index-url INDEX -c constraints.txt ".[models]"': INSTALLS,
     },
     "CONTRIBUTING.md": {
         "python -m venv .venv": INSTALLS,
@@ -133,10 +136,14 @@ NOT_RUN = {
         "sudo apt install libgl1 libegl1 libglib2.0-0 libdbus-1-3 libfontconfig1 libxkbcommon0 \\":
             INSTALLS,
         "python3 -m venv .venv": INSTALLS,
+        '.venv/bin/pip install --extra-index-url INDEX -c constraints.txt ".[models]"': INSTALLS,
         "pip install -c constraints.txt . --group release": INSTALLS,
         "python -m installers.linux --out dist": "takes ten minutes; its parts have tests",
     },
     "tutorials/first-steps.md": {"python3 -m venv .venv": INSTALLS},
+    "how-to/models.md": {
+        "hf download HuggingFaceTB/SmolLM2-135M --local-dir models/SmolLM2-135M": "downloads",
+    },
     "how-to/large-models.md": {
         "attention-visualizer serve models/SmolLM2-135M":
             f"{SERVES}; test_the_command_that_serves_a_model_serves_it runs it",
@@ -168,10 +175,16 @@ def given_by_nnsight() -> dict[str, Any]:
     return {"weights": weights, "tokens": ["The", " cat", " sat", " on"]}
 
 
+def given_by_transformers() -> dict[str, Any]:
+    """Return an object with random weights, in the form of the outputs of Transformers."""
+    outputs = SimpleNamespace(attentions=[each[None] for each in given_by_nnsight()["weights"]])
+    return {"outputs": outputs, "tokens": given_by_nnsight()["tokens"]}
+
+
 GENERATED = "reference/python-api.md"
 """Page whose examples are run one by one by ``test_reference_pages.py``."""
-GIVEN = {"how-to/nnsight.md": given_by_nnsight}
-"""Variables that untested blocks would define for later blocks, by page."""
+GIVEN = {"how-to/nnsight.md": given_by_nnsight, "README.md": given_by_transformers}
+"""Variables that untested blocks or the code of the reader define, by page."""
 
 
 def rows(text: str, heading: str) -> list[list[str]]:
@@ -186,11 +199,12 @@ def rows(text: str, heading: str) -> list[list[str]]:
 
 def test_the_readme_is_short_and_says_what_the_program_is_and_looks_like_first() -> None:
     text = TEXTS["README.md"]
-    assert len(text.split()) < 250
-    title, picture, sentence, install, *_ = text.split("\n\n")
+    assert len(re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL).split()) < 250
+    title, picture, sentence, uses, install, *_ = text.split("\n\n")
     assert title == "# Attention Visualizer"
     assert PICTURE.match(picture)
     assert sentence.startswith("Attention Visualizer is a desktop program and a Python package ")
+    assert uses.startswith("- ")
     assert install == "## Install"
 
 
@@ -347,7 +361,7 @@ def test_the_pages_state_the_duration_of_the_tour() -> None:
 def test_the_lessons_are_those_of_the_program() -> None:
     files = sorted(ROOT.glob("resources/lessons/*.toml"))
     titles = [re.search(r'^title = "(.*)"', path.read_text("utf-8"))[1] for path in files]  # type: ignore[index]
-    listed = [row[0] for row in rows(TEXTS["tutorials/lessons.md"], "The nine lessons")]
+    listed = [row[0] for row in rows(TEXTS["reference/lessons.md"], "The nine lessons")]
     assert listed == [f"{number}. {title}" for number, title in enumerate(titles, 1)]
 
 
@@ -399,7 +413,7 @@ def test_every_key_that_is_named_is_one_of_the_program() -> None:
 OPTIONS_OF_OTHER_PROGRAMS = {
     # pip, pipx and uv
     *("--pip-args", "--extra-index-url", "--index", "--no-deps", "--group", "--upgrade"),
-    *("--check", "--hypothesis-profile"),  # ruff and pytest
+    *("--check", "--hypothesis-profile", "--local-dir"),  # ruff, pytest and hf
 }
 
 
@@ -444,8 +458,11 @@ def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def with_model(examples: Path, tiny_model_folder: Path) -> Path:
-    """Return the folder in which the examples run, with a real model."""
+def with_model(examples: Path, tiny_model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder in which the examples run, with models, also in a Hugging Face cache."""
+    for name in ("SmolLM2-135M", "SmolLM2-135M-Instruct"):
+        cache_folder(examples / "hub", f"HuggingFaceTB/{name}", tiny_model_folder)
+    monkeypatch.setenv("HF_HUB_CACHE", str(examples / "hub"))
     shutil.copytree(tiny_model_folder, examples / "models" / "Llama-3.1-8B")
     return shutil.copytree(tiny_model_folder, examples / "models" / "SmolLM2-135M")
 

@@ -30,6 +30,8 @@ RESULTS = {
     "Overview": "visualizer.api.notebook_display",
 }
 """Classes of results that are not created by their name, and their modules."""
+TEXT_SECTIONS = {"Notes"}
+"""Sections of docstrings that contain paragraphs instead of a list."""
 BASE, DESCRIBED_WITH = "HeadViews", "ModelAttention"
 """A base class, and the class with which its methods are described; others refer to it."""
 START = """\
@@ -48,7 +50,8 @@ HEAD = f"""\
 
 This page is generated from the docstrings, which `help` also shows.
 [Notebooks](../how-to/notebooks.md) and [Models in Python](../how-to/model-python.md) introduce the
-most important functions. All examples use these variables:
+most important functions. All examples use these variables;
+[Get a model](../how-to/models.md#get-a-model) explains how to create the folder:
 
 ```python
 {START}```
@@ -70,9 +73,8 @@ class Entry:
 
     def __init__(self, name: str, value: Any) -> None:
         self.name, self.value = name, value
-        parts = re.split(r"^([A-Z][a-z]+)\n-+\n", inspect.getdoc(value) or "", flags=re.MULTILINE)
-        self.text = parts[0].strip()
-        self.sections = dict(zip(parts[1::2], map(str.strip, parts[2::2]), strict=True))
+        self.sections = split_sections(inspect.getdoc(value) or "")
+        self.text = self.sections.pop("")
 
     @property
     def examples(self) -> list[doctest.Example]:
@@ -97,6 +99,12 @@ class Entry:
             for name, value in vars(self.value).items()
             if isinstance(value, property) and not name.startswith("_")
         ]
+
+
+def split_sections(text: str) -> dict[str, str]:
+    """Return the sections of a docstring by their titles; the text before them has none."""
+    parts = re.split(r"^([A-Z][a-z]+)\n-+\n", text, flags=re.MULTILINE)
+    return dict(zip(("", *parts[1::2]), map(str.strip, parts[::2]), strict=True))
 
 
 def _base() -> type:
@@ -140,8 +148,7 @@ def _format_class(entry: Entry) -> Iterator[str]:
     if entry.properties:
         yield "| Property | Description |\n| --- | --- |"
         for name, text in entry.properties:
-            flat = " ".join(_to_markdown(text, entry).split()).replace("|", r"\|")
-            yield f"| `{name}` | {flat} |"
+            yield f"| `{name}` | {_format_property(text, entry)} |"
         yield ""
     if _base() in entry.value.__mro__ and entry.name != DESCRIBED_WITH:
         shared = ", ".join(
@@ -163,7 +170,16 @@ def _format_entry(entry: Entry, level: int) -> Iterator[str]:
         if title == "Examples":
             yield f"```python\n{_format_examples(entry)}```\n"
         else:
-            yield f"**{title}**\n\n{_format_list(text, entry)}\n"
+            written = _to_markdown if title in TEXT_SECTIONS else _format_list
+            yield f"**{title}**\n\n{written(text, entry)}\n"
+
+
+def _format_property(text: str, entry: Entry) -> str:
+    """Format the docstring of a property as one line, with its sections as sentences."""
+    parts = split_sections(text)
+    errors = re.sub(r"^(\w+)\n\s+If ", r"Raises `\1` if ", parts.get("Raises", ""))
+    flat = " ".join(_to_markdown(f"{parts['']} {errors}", entry).split())
+    return flat.replace("|", r"\|")
 
 
 def _format_call(entry: Entry) -> str:

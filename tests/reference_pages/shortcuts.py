@@ -22,8 +22,9 @@ PAGE = documentation_path("reference", "shortcuts.md")
 HEAD = """\
 # Keyboard shortcuts
 
-These are the default shortcuts on Linux and Windows; on macOS, Command replaces Ctrl. *Help >
-Keyboard shortcuts* shows the current ones. Commands without a shortcut are in the menus and in the
+These are the default shortcuts on Linux and Windows. On macOS, use Command instead of Ctrl, except
+for the causal mask (Control+M). *Help > Keyboard shortcuts* shows the current
+shortcuts. Commands without a shortcut are in the menus and in the
 [command palette](window.md#parts-of-the-window).
 """
 
