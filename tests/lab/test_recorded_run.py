@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QToolButton
@@ -75,6 +76,14 @@ def test_heads_are_shown_over_the_steps_of_a_recorded_run(user: LabUser, tmp_pat
     assert captured is not None
     assert captured.query_tokens == TEXTS[1][1]
     assert np.array_equal(captured.to_array(), weights_at(0, 1))
+
+
+def test_a_model_without_parameters_has_a_snapshot_bar(user: LabUser, tmp_path: Path) -> None:
+    writer = RecordingWriter(RunFolder(tmp_path / "own"), replace(METADATA, parameters=0))
+    write_step(writer, 0)
+    writer.close()
+    open_recording(user, tmp_path / "own")
+    assert "(before training)" in user.window.snapshot_bar.description_label.text()
 
 
 def test_steps_are_compared_with_one_of_them(user: LabUser, tmp_path: Path) -> None:

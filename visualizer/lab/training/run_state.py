@@ -125,7 +125,8 @@ class RunState(Struct, frozen=True, eq=False):
     @property
     def is_known(self) -> bool:
         """Whether the run has been opened, so that its model or its recording is known."""
-        return bool(self.tokens) or (self.recording is not None and bool(self.parameters))
+        is_recording_known = bool(self.parameters) or bool(self.snapshots)
+        return bool(self.tokens) or (self.recording is not None and is_recording_known)
 
     @property
     def model_kind(self) -> ModelKind | None:
