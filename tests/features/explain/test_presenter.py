@@ -426,7 +426,7 @@ def test_a_cell_that_is_not_there_is_not_told(cell: Cell) -> None:
 @pytest.mark.parametrize(
     ("text", "fields", "word"),
     [
-        ("journey", {"d_in": 3}, "book"),
+        ("journey", {"d_in": 3}, "Raschka"),
         ("planet", {"d_in": 3}, "random"),
         ("journey", {"d_in": 4, "d_out": 4}, "random"),
         ("planet", {"d_in": 3, "own_input": NumberMatrix.from_array(np.ones((1, 3)))}, "custom"),
