@@ -29,7 +29,7 @@ def german() -> Iterator[None]:
 def application(qapp: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """Configure the existing QApplication as the program does; only one QApplication can exist."""
     with monkeypatch.context() as patch:
-        patch.setattr("PySide6.QtWidgets.QApplication", lambda _: qapp)
+        patch.setattr("visualizer.shell.application.Application", lambda _: qapp)
         app.make_application()
 
 
