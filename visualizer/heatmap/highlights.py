@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from visualizer.attention.roles import Role
+from visualizer.attention.spec import MaskKind
 from visualizer.explanations.cell_terms import CombinationRule
 from visualizer.explanations.explain import explain
 from visualizer.explanations.prediction_judge import judge_prediction
@@ -173,6 +174,11 @@ def _input_blocks_of_step(
     factors = [_input_factors(trace, step.stage, (*before, *cell)) for cell in cells]
     count = len(step.rows) * len(step.columns)
     is_hollow = not any(factors) and 1 < count <= MAX_SEARCHED_CELLS
+    if trace.spec.mask is MaskKind.OWN and 2 < len(step.rows) <= MAX_SEARCHED_CELLS:
+        # A row without allowed keys has no inputs, also between rows that have some.
+        factors += [
+            _input_factors(trace, step.stage, (*before, at, column)) for at in step.rows[1:-1]
+        ]
     if is_hollow or len({tuple(one.name for one in each) for each in factors}) > 1:
         # For example, the context vectors of an edited head do not belong to any stage, and
         # without scores, masked weights at the corners have no inputs.
@@ -182,7 +188,7 @@ def _input_blocks_of_step(
             for block in _input_blocks_of_step(trace, half, before)
         ]
     found = []
-    for low, high in zip(factors[0], factors[-1], strict=True):
+    for low, high in zip(factors[0], factors[len(cells) - 1], strict=True):
         if low.name != step.stage:
             found += _blocks_between(trace, low.name, low.index, high.index)
     return found
