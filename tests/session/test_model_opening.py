@@ -21,11 +21,11 @@ import sys
 import weakref
 from pathlib import Path
 
-from visualizer.attention.spec import Device, Dtype
+from visualizer.attention.spec import Device, ModelDtype
 from visualizer.session.model_opening import open_model_source
 
 assert "transformers" not in sys.modules
-opened = open_model_source(Path(sys.argv[1]), Device.CPU, Dtype.FLOAT32, "the cat")
+opened = open_model_source(Path(sys.argv[1]), Device.CPU, ModelDtype.FLOAT32, "the cat")
 model = weakref.ref(opened.model)
 print(model() is None)
 del opened

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow  # each pane in a separate window
 
-ALT, SHIFT = Qt.KeyboardModifier.AltModifier, Qt.KeyboardModifier.ShiftModifier
 NAME = "<img zqfile>.npz"
 TOKENS = (*HOSTILE, "=zq(1)")
 BOLD, FILE = HOSTILE[:2]
@@ -188,10 +187,16 @@ def test_tokens_are_plain_in_playback_predictions_and_comparisons(captured: Hand
         assert rich(window) == []
         told += is_hostile(words(window.playback_bar.caption))
     assert told >= len(HOSTILE)
-    for key in (Qt.Key.Key_P, Qt.Key.Key_Return, Qt.Key.Key_P, Qt.Key.Key_H, Qt.Key.Key_G):
-        hand.press(key)
+    hand.trigger("playback.predict")
+    hand.settle()
+    assert rich(window) == []
+    hand.press(Qt.Key.Key_Return)
+    for command in ("playback.predict", "comparison.compare_heads"):
         hand.settle()
         assert rich(window) == []
+        hand.trigger(command)
+    hand.settle()
+    assert rich(window) == []
     assert window.compare_bar.isVisible()
 
 
@@ -247,7 +252,7 @@ def test_a_lesson_and_what_is_wrong_with_one_are_plain(hand: Hand) -> None:
         LESSON.replace('["weights"]', '["<a zqlink>"]'), encoding="utf-8"
     )
     hand.window.controllers.lesson_controller.load_lesson_menu()
-    hand.press(Qt.Key.Key_0, ALT | SHIFT)
+    hand.window.actions_.menus["&Lessons"].actions()[9].trigger()
     hand.settle()
     pane = hand.window.panes["Lesson"]
     assert words(pane.title) == FILE

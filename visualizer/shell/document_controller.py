@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from PySide6.QtWidgets import QMainWindow, QWidget
 
-    from visualizer.attention.spec import Device, ModelDtype
+    from visualizer.attention.spec import Device, Dtype
     from visualizer.documents.recovery_file import CrashRecoveryFile
     from visualizer.features.lessons.lesson import LessonState
     from visualizer.session.document import Document
@@ -273,7 +273,7 @@ class DocumentController(QObject):
         self.changed.emit()
 
     def set_opened_model(
-        self, opened: OpenedModelSource, device: Device, dtype: ModelDtype, read: str
+        self, opened: OpenedModelSource, device: Device, dtype: Dtype, read: str
     ) -> None:
         """Set an opened model as the document's source, as one undoable change.
 
@@ -287,9 +287,8 @@ class DocumentController(QObject):
         if read != self._workspace.document.text:
             opened = replace(opened, other_text="")
         self._kept_numbers = self.saves_numbers
-        document = self._workspace.document.with_setting("device", device).with_setting(
-            "dtype", dtype.document_dtype
-        )
+        document = self._workspace.document.with_setting("device", device)
+        document = document.with_setting("dtype", dtype)
         change = switch_to_model(document, opened)
         self._handle_change(change)
         self._show_message(change.notice or f"Opened {source.name}.")

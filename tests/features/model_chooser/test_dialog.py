@@ -199,7 +199,7 @@ def test_a_model_runs_in_the_chosen_data_type(
     hand.settle()
     cache_folder(cache, "org/tiny", tiny_model_folder)
     dialog = opened(hand)
-    for box, times in ((dialog.dtype, 1), (dialog.device, 1)):
+    for box, times in ((dialog.dtype, 2), (dialog.device, 1)):
         box.setFocus()
         for _ in range(times):
             press(dialog, Qt.Key.Key_Down)

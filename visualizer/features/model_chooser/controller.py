@@ -277,7 +277,8 @@ class ModelChooserController(QObject):
         if self.dialog:
             self.dialog.accept()
             self._window.activateWindow()  # some platforms do not activate it automatically
-        self.opened.emit(answer.opened, answer.device, answer.dtype, answer.text)
+        dtype = answer.dtype.document_dtype
+        self.opened.emit(answer.opened, answer.device, dtype, answer.text)
 
     def _show_listing(self, listing: _ModelListing) -> None:
         openable = [model.path for model in listing.models if not model.unavailable_reason]
