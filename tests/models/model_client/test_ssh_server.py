@@ -41,9 +41,9 @@ def _install_stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         ("", "127.0.0.1:8763"),
         (" --port 9000", "127.0.0.1:9000"),
-        (" --socket /tmp/model.sock", "/tmp/model.sock"),
-        (" --socket=/tmp/model.sock", "/tmp/model.sock"),
-        (" --socket '/tmp/model.sock'", "/tmp/model.sock"),
+        (" --socket /srv/model.sock", "/srv/model.sock"),
+        (" --socket=/srv/model.sock", "/srv/model.sock"),
+        (" --socket '/srv/model.sock'", "/srv/model.sock"),
         (" --socket   /home/ä.b/model-1.sock --quiet", "/home/ä.b/model-1.sock"),
     ],
 )
@@ -68,8 +68,8 @@ def test_the_tunnel_leads_to_where_the_server_listens(
         "--socket m.sock",
         "--socket $XDG_RUNTIME_DIR/m.sock",
         "--socket /run/user/$UID/m.sock",
-        "\"--socket '/tmp/my m.sock'\"",
-        "--socket /tmp/a:b",
+        "\"--socket '/srv/my m.sock'\"",
+        "--socket /srv/a:b",
         "--socket",
     ],
 )
