@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from visualizer.session.document import Document
 
 MAX_FLOW_HEADS = 8
-"""Maximum number of heads whose computation a notebook displays; a page takes 0.1 s per head."""
+"""Maximum number of heads that a notebook displays with all stages; a page takes 0.1 s per head."""
 MAX_READ_BYTES = 2**29
 """Maximum size of a part that is read from a matrix that is not kept in memory, in bytes."""
 

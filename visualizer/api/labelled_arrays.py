@@ -24,7 +24,7 @@ class LabelledArray(Struct, frozen=True, eq=False):
     Parameters
     ----------
     indices : mapping of str to numpy.ndarray
-        The indices along axes whose indices do not start at 0, such as those of some layers.
+        The indices along axes that do not start at 0, such as those of some layers.
     tokens : mapping of str to numpy.ndarray
         The tokens along axes, [index], or [text, index] for a batch.
     """

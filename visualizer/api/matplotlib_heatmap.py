@@ -32,7 +32,7 @@ def plot_heatmap(snapshot: ExportSnapshot, figure_settings: FigureSettings, axes
     Returns
     -------
     matplotlib.image.AxesImage
-        The image, whose colours are those of the figure.
+        The image, in the colours of the figure.
 
     Raises
     ------

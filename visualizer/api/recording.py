@@ -1,4 +1,4 @@
-"""Python API for a run whose attention was recorded while it was trained."""
+"""Python API for the attention that was recorded during a training run."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class RecordingHooks:
 
 
 def _check_can_restart(to: str | Path) -> None:
-    """Reject a recording whose later snapshots would be removed by a training from step 0."""
+    """Reject a recording with later snapshots, which training from step 0 would remove."""
     folder = RunFolder(validate_path("to", to))
     last = max(recorded_steps(folder), default=0) if is_recording(folder) else 0
     if last:

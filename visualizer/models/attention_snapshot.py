@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 DECODER_IDS_ARGUMENT = "decoder_input_ids"
 _SHARDING_CLASSES = ("FSDPModule", "FullyShardedDataParallel")
-"""Names of classes of modules whose parameters are divided among processes."""
+"""Names of module classes that divide their parameters among processes."""
 
 
 @contextmanager
@@ -63,7 +63,7 @@ def preserve_training_state(model: nn.Module) -> Iterator[None]:
 
 
 def is_first_process() -> bool:
-    """Return whether this process is alone or the first one of a distributed training."""
+    """Return whether this is the only process, or the first one in distributed training."""
     distributed = torch.distributed
     is_group = distributed.is_available() and distributed.is_initialized()
     return not is_group or distributed.get_rank() == 0

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from visualizer.models.forward_runner import ForwardRunner
 
 SMALL_WEIGHTS = 1e-4, 1e-2
-"""Range of the weights whose relative difference is reported."""
+"""Range of the weights for which the relative difference is reported."""
 SIGNIFICANT_DIGITS = {"bfloat16": "2 to 3", "float16": "3 to 4"}
 HALF_NOTICE = (
     "Computed in {dtype}, which has {digits} significant digits; the terms of an explanation sum "

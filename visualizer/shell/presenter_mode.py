@@ -49,7 +49,7 @@ HINTED_COMMANDS = (
     (("playback.step 1", "playback.step -1"), "step"),
     (("presenter_mode.blank",), "blank the screen"),
 )
-"""Commands whose shortcuts the status bar shows, and their effect."""
+"""Commands that the status bar shows with their shortcuts, and their effect."""
 BLANK_HINT = "Presenter mode  ·  press any key to show the heatmaps"
 MAX_HEIGHT_PX = 2**24 - 1
 

@@ -118,7 +118,7 @@ class LogFile(RotatingFileHandler):
             super().doRollover()
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - name in logging
-        """Ignore an error such as a full disk, because there is no other place to report it."""
+        """Ignore an error such as a full disk, because it cannot be reported elsewhere."""
 
 
 class LogFileHandler(QueueHandler):

@@ -51,7 +51,7 @@ PATH_SEPARATOR, CHECK_MARK = " › ", "  ✓"
 DISABLED_PENALTY, PAGE_PENALTY = 0.5, 1.0
 """Added for entries that cannot be chosen now, and for sections of the documentation."""
 MAX_RECENT = 20
-"""Number of entries whose last use is remembered."""
+"""Number of recently used entries that are remembered."""
 WORD = re.compile(r"\w+")
 MENU_NUMBER = re.compile(r"^\d  ")
 """Matches the digit that selects a lesson or a recent file in its menu."""

@@ -251,7 +251,7 @@ def create_notebook_page(
 def create_flow_page(
     snapshots: Sequence[ExportSnapshot], figure_settings: FigureSettings, title: str
 ) -> NotebookPage:
-    """Return an HTML page with the entire computation of each head, of which one is displayed.
+    """Return an HTML page with the entire computation of the head that the reader selects.
 
     Call this within `offscreen_qt`.
 

@@ -76,7 +76,7 @@ def write_webpage(
     Parameters
     ----------
     boards : sequence of Board
-        The board, or the flow boards of several heads, of which the reader selects one.
+        The board, or the flow boards of several heads, one for the reader to select.
     title, caption : str
         The text above the panels and on the browser tab, and the text below the panels.
     theme : Theme or None
