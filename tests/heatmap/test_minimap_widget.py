@@ -198,7 +198,7 @@ def test_the_minimap_does_not_reveal_a_prediction(viewer: Viewer) -> None:
     assert hand.shown.overview.stage == "weights"
     assert minimap(hand).isVisible()
     assert len(shades(hand)) == 1
-    press(hand, Qt.Key.Key_Return, CONTROL)
+    viewer.click("playback.reveal")
     assert len(shades(hand)) > 5
 
 

@@ -197,7 +197,7 @@ def test_a_pause_holds_a_playback_motion_until_playback_continues(moves: MotionV
     moves.board.setFocus()
     moves.viewer.key(Qt.Key.Key_Space)
     with moves.qtbot.waitSignal(moves.motion.began, timeout=PATIENCE_MS):
-        moves.viewer.key(Qt.Key.Key_Right, CONTROL)
+        moves.viewer.key(Qt.Key.Key_Down)
     assert moves.viewer.shown.playhead.is_playing
     assert moves.motion.is_moving
     moves.board.setFocus()

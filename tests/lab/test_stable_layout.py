@@ -173,14 +173,14 @@ def test_dragging_a_handle_resizes_only_the_adjacent_parts(
 
 def test_problems_are_shown_even_if_the_settings_are_collapsed(user: LabUser) -> None:
     user.type("heads", "3")
-    user.press(Qt.Key.Key_F9, NONE)
+    user.trigger("collapse.toggle left")
     assert not user.window.left_tabs.isVisible()
     assert user.line == "The embedding size 64 cannot be split into 3 heads. Use 2 heads."
 
 
 def test_the_settings_are_expanded_for_a_new_run(user: LabUser) -> None:
     watch(user)
-    user.press(Qt.Key.Key_F9, NONE)
+    user.trigger("collapse.toggle left")
     user.window.menus.by_id["runs.start_new"].trigger()
     assert user.window.settings_pane.isVisible()
 
@@ -200,22 +200,22 @@ def test_on_a_narrow_screen_the_settings_are_initially_collapsed(
 
 
 @pytest.mark.slow
-def test_parts_are_collapsed_and_expanded_with_keys(
+def test_parts_are_collapsed_and_expanded(
     user: LabUser, qtbot: QtBot, close_lab: Callable[[LabWindow], None]
 ) -> None:
     watch(user)
     window = user.window
     before, board = window.columns_splitter.sizes(), window.attention.board
     size = board.size()
-    user.press(Qt.Key.Key_F9, NONE)
-    user.press(Qt.Key.Key_F8, NONE)
+    user.trigger("collapse.toggle left")
+    user.trigger("collapse.toggle losses")
     assert not window.left_tabs.isVisible()
     assert not window.menus.by_id["collapse.toggle left"].isChecked()
     user.until(lambda: board.width() > size.width() and board.height() > size.height())
     again = LabWindow(FAKE)
     qtbot.addWidget(again, before_close_func=close_lab)
     assert again.collapse_controller.collapsed_sections == {"left", "losses"}
-    user.press(Qt.Key.Key_F8, NONE)
+    user.trigger("collapse.toggle losses")
     user.press(Qt.Key.Key_1)  # this key shows the settings
     assert window.left_tabs.isVisible()
     user.until(lambda: window.columns_splitter.sizes() == before)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from visualizer.generation.generation_tree import GenerationTree
     from visualizer.lab.loss_plot.model import LossPlot
 
-ALT = Qt.KeyboardModifier.AltModifier
-
 
 def plot(user: LabUser) -> LossPlot:
     return user.window.plot_pane.view.plot
@@ -129,9 +127,9 @@ def test_a_text_is_sampled_token_by_token_and_stepped_back(watching: LabUser) ->
     assert node.is_sampled
     views = window.training_views_controller
     watching.until(lambda: len(views.panel.board.heatmaps[0].rows.labels) == 9)  # one more row
-    watching.press(Qt.Key.Key_Left, ALT)
+    watching.trigger("generation.step_back")
     assert window.probe.text() == "abcdabcd"
-    watching.press(Qt.Key.Key_Right, ALT)
+    watching.trigger("generation.step_forward")
     assert window.probe.text() == f"abcdabcd{node.text}"
 
 
@@ -170,7 +168,7 @@ def test_a_token_requested_too_early_is_sampled_later(watching: LabUser) -> None
     assert len(tree_of(watching).tokens) == 9
     watching.until(lambda: len(tree_of(watching).tokens) == 10)
     QTest.mouseClick(watching.window.generation_pane.sample_button, LEFT)
-    watching.press(Qt.Key.Key_Left, ALT)
+    watching.trigger("generation.step_back")
     watching.until(lambda: watching.window.generation_controller.result is not None)
     assert len(tree_of(watching).tokens) == 9  # another branch was chosen before the token arrived
 
@@ -183,7 +181,7 @@ def test_another_branch_is_picked_and_selected(watching: LabUser) -> None:
         window.next_tokens_pane.bars.tokenChosen.emit(token)
         if token == 2:
             watching.until(lambda: window.generation_controller.result is not None)
-            watching.press(Qt.Key.Key_Left, ALT)
+            watching.trigger("generation.step_back")
     watching.wait_until_shown()
     assert window.probe.text() == "abcdabcdf"
     watching.trigger("generation.switch_branch 1")

@@ -157,7 +157,8 @@ def test_a_wrong_end_is_reported_in_sight_of_its_box(hand: Hand) -> None:
 
 
 def test_one_key_goes_from_part_to_part(hand: Hand) -> None:
-    hand.key(Qt.Key.Key_F8)
+    hand.run_in_palette("panes heads")
+    hand.activate()
     hand.board.setFocus()
     hand.settle()
     found = []

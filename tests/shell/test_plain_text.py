@@ -190,7 +190,7 @@ def test_tokens_are_plain_in_playback_predictions_and_comparisons(captured: Hand
     hand.trigger("playback.predict")
     hand.settle()
     assert rich(window) == []
-    hand.press(Qt.Key.Key_Return)
+    hand.trigger("playback.reveal")
     for command in ("playback.predict", "comparison.compare_heads"):
         hand.settle()
         assert rich(window) == []

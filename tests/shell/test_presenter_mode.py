@@ -115,7 +115,8 @@ def test_numbers_of_the_enlarged_matrix_can_be_read_from_afar(teacher: Hand) -> 
 
 def test_everything_is_as_it_was_after(usual_size: None, hand: Hand) -> None:
     hand.settle()
-    hand.key(Key.Key_F4)  # one pane is closed, and another is in front of a tabbed pane
+    # One pane is closed, and another is in front of a tabbed pane.
+    hand.trigger("pane.toggle Tokens")
     hand.window.docks.by_id["Heads"].hide()
     hand.board.setFocus()
     QApplication.processEvents()

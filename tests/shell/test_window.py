@@ -157,7 +157,7 @@ def test_dropout_has_a_panel_and_another_draw(hand: Hand) -> None:
     assert hand.stages == ["scores", "weights", "dropped", "context"]
     first, weights = hand.panel("dropped"), hand.panel("weights")
     assert first.notes == ("kept ×2",)
-    hand.press(Qt.Key.Key_R)
+    hand.trigger("workspace.resample dropout_seed")
     hand.settle()
     assert hand.find(QSpinBox, "dropout_seed QSpinBox").value() == 1
     assert (hand.panel("dropped").values != first.values).any()

@@ -25,6 +25,7 @@ from PySide6.QtWidgets import (
 from tests.support.waiting import wait_until
 from visualizer.attention.spec_validation import spec_problems
 from visualizer.documents.document_file import SavedDocument
+from visualizer.widgets.command_palette import CommandPalette
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -153,6 +154,18 @@ class Hand:
     def trigger(self, command: str) -> None:
         """Run a command as its menu entry does, which has no effect if it is disabled."""
         self.window.actions_.by_id[command].trigger()
+
+    def run_in_palette(self, letters: str) -> None:
+        """Find a command in the palette, and run it, with keys only."""
+        self.activate()
+        self.press(Qt.Key.Key_P, CONTROL | SHIFT)
+        palette = self.window.findChild(CommandPalette)
+        assert palette
+        self.until(palette.field.hasFocus)  # until then, Enter would be pressed in the window
+        QTest.keyClicks(palette.field, letters)
+        QTest.keyClick(palette.field, Qt.Key.Key_Return)
+        self.until(lambda: self.window.findChild(CommandPalette) is None)
+        self.settle()
 
     def key(self, key: Qt.Key) -> None:
         self.press(key, Qt.KeyboardModifier.NoModifier)

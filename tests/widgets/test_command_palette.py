@@ -75,14 +75,6 @@ def _paths(palette: CommandPalette) -> list[str]:
     return [row.text(1) for row in rows if row]
 
 
-def _run(hand: Hand, letters: str) -> None:
-    palette = _open(hand)
-    QTest.keyClicks(palette.field, letters)
-    QTest.keyClick(palette.field, Qt.Key.Key_Return)
-    hand.until(lambda: hand.window.findChild(CommandPalette) is None)
-    hand.settle()
-
-
 @given(st.lists(st.lists(WORDS, min_size=1, max_size=4), min_size=1, max_size=9), st.data())
 def test_an_entry_is_found_by_any_of_its_words(
     titles: list[list[str]], data: st.DataObject
@@ -147,7 +139,7 @@ def test_every_command_is_found_by_its_title(window: QMainWindow) -> None:
 
 def test_used_commands_are_first_when_the_palette_opens_again(hand: Hand) -> None:
     for letters in ("causal mask", "zoom in"):
-        _run(hand, letters)
+        hand.run_in_palette(letters)
     palette = _open(hand)
     rows = [palette.list.topLevelItem(row) for row in range(2)]
     assert [row.text(0) for row in rows if row] == ["Zoom in", "Causal mask"]
@@ -244,7 +236,7 @@ def test_pages_and_rows_are_added_after_the_palette_has_opened(
 
 
 def test_a_program_setting_is_opened_and_focused(hand: Hand) -> None:
-    _run(hand, "text size")
+    hand.run_in_palette("text size")
     dialog = hand.window.controllers.settings_controller.dialog
     assert dialog
     hand.until(dialog.text_size.hasFocus)
@@ -253,21 +245,21 @@ def test_a_program_setting_is_opened_and_focused(hand: Hand) -> None:
 
 def test_a_command_is_run(hand: Hand) -> None:
     before = hand.window.workspace.document.spec.mask
-    _run(hand, "causal mask")
+    hand.run_in_palette("causal mask")
     assert hand.window.workspace.document.spec.mask is not before
 
 
 def test_a_setting_is_revealed(hand: Hand) -> None:
     control = hand.window.settings_bar.rows["temperature"].control
     assert not control.isVisible()
-    _run(hand, "temperature")
+    hand.run_in_palette("temperature")
     assert control.isVisible()
 
 
 def test_a_section_of_the_documentation_is_opened(hand: Hand) -> None:
     from visualizer.widgets.documentation_window import DocumentationWindow
 
-    _run(hand, "presenter documentation")
+    hand.run_in_palette("presenter documentation")
     shown = hand.window.findChild(DocumentationWindow)
     assert shown
     assert shown.browser.source().path().endswith("reference/window.md")

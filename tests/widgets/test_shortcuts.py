@@ -36,8 +36,9 @@ def test_default_shortcuts_are_usable_and_unambiguous(table: str) -> None:
             assert shortcut_problem(each, is_local=row.has_local_shortcut) == "", row.id
 
 
-def test_only_frequent_commands_have_shortcuts() -> None:
-    assert sum(bool(row.default_shortcuts) for row in COMMANDS) < 50
+@pytest.mark.parametrize(("table", "maximum"), [("main window", 40), ("lab", 15)])
+def test_only_frequent_commands_have_shortcuts(table: str, maximum: int) -> None:
+    assert sum(bool(row.default_shortcuts) for row in TABLES[table]) <= maximum
 
 
 def test_the_windows_use_the_same_keys_for_the_same_command() -> None:

@@ -87,8 +87,6 @@ class PaneSpec(Struct, frozen=True):
         imported when the pane is first shown.
     connect : callable
         Connects the widget's signals to the shared controllers or to the pane's own controller.
-    shortcut : str
-        The default shortcut that toggles the pane; empty if there is none.
     is_open : bool
         Whether the pane has a tab in a new window.
     panel : PanelSpec, optional
@@ -116,7 +114,6 @@ class PaneSpec(Struct, frozen=True):
     tip: str
     widget: str
     connect: Callable[[Any, Any], None]
-    shortcut: str = ""
     area: PaneArea = PaneArea.RIGHT
     is_open: bool = False
     panel: PanelSpec[Any] | None = None

@@ -364,7 +364,7 @@ def test_another_seed_gives_another_sample(hand: Hand) -> None:
     hand.settle()
     run(hand, "comparison.compare_samples")
     before = part(hand, ComparisonSide.MEAN, stage="dropped").values
-    press(hand, Qt.Key.Key_R)
+    run(hand, "workspace.resample dropout_seed")
     assert not np.array_equal(part(hand, ComparisonSide.MEAN, stage="dropped").values, before)
     assert "seed 1:" in bar(hand).summary.text()
 

@@ -387,14 +387,14 @@ def heads_of(hand: Hand) -> HeadTablePane:
 
 def open_pane(hand: Hand) -> HeadTablePane:
     hand.settle()
-    hand.press(Qt.Key.Key_F8, Qt.KeyboardModifier.NoModifier)
+    hand.trigger("pane.toggle Heads")
     made = heads_of(hand)
     hand.until(lambda: made.isVisible() and made.view.isVisible())
     hand.settle()
     return made
 
 
-def test_the_shortcut_opens_the_pane_and_the_worker_measures(
+def test_the_worker_measures_while_the_pane_is_open(
     hand: Hand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     threads = []
@@ -413,7 +413,7 @@ def test_the_shortcut_opens_the_pane_and_the_worker_measures(
     assert len(threads) == 1
     assert threads[0] != threading.get_ident()
     assert order(pane.view) == ["1", "2", "Mean"]
-    hand.press(Qt.Key.Key_F8, Qt.KeyboardModifier.NoModifier)
+    hand.trigger("pane.toggle Heads")
     hand.until(lambda: not pane.isVisible())
     hand.settle()
     assert hand.window.workspace.screen.panel(HEADS_PANEL) is None

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QComboBox
 
-from tests.support.window_input import CONTROL
 from visualizer.heatmap.board_presenter import BOARD_CONTENTS
 from visualizer.session.cell_address import Cell
 from visualizer.session.timeline import PlaybackPosition
@@ -27,8 +26,7 @@ def test_predict_mark_and_reveal(viewer: Viewer) -> None:
     viewer.hand.click_cell(Cell("weights", (0, 4, 0)))
     viewer.hand.settle()
     assert "2 marks" in viewer.said
-    viewer.hand.press(Qt.Key.Key_Return, CONTROL)
-    viewer.hand.settle()
+    viewer.click("playback.reveal")
     assert viewer.said == "1 of 2 rows are correct; rings mark the largest cells."
     viewer.click("playback.predict")
     assert viewer.hand.stages == ["scores", "weights", "context"]
@@ -47,7 +45,7 @@ def test_the_keys_begin_at_what_is_asked_about(viewer: Viewer) -> None:
 def test_another_question_is_asked_anew(viewer: Viewer) -> None:
     viewer.click("playback.predict")
     viewer.hand.click_cell(Cell("weights", (0, 3, 1)))
-    reveal(viewer)
+    viewer.click("playback.reveal")
     assert not viewer.bar.reveal.isVisible()
     viewer.choose("Prediction question", "Which are zero?")
     assert viewer.bar.reveal.isVisible()
@@ -55,7 +53,7 @@ def test_another_question_is_asked_anew(viewer: Viewer) -> None:
     viewer.hand.hover(Cell("weights", (0, 3, 1)))
     assert "Hidden" in viewer.hand.said
     viewer.hand.click_cell(Cell("weights", (0, 0, 5)))
-    reveal(viewer)
+    viewer.click("playback.reveal")
     assert viewer.said == "Yes: the cell you marked is 0. Of 36 cells in head 1, 15 are 0."
 
 
@@ -102,11 +100,6 @@ def test_step_leaves_a_prediction(viewer: Viewer) -> None:
     assert not viewer.bar.question.isVisibleTo(viewer.window)
 
 
-def reveal(viewer: Viewer) -> None:
-    viewer.hand.press(Qt.Key.Key_Return, CONTROL)
-    viewer.hand.settle()
-
-
 def test_without_a_mouse(viewer: Viewer) -> None:
     viewer.hand.trigger("playback.predict")
     viewer.hand.settle()
@@ -118,7 +111,7 @@ def test_without_a_mouse(viewer: Viewer) -> None:
     viewer.key(Qt.Key.Key_Return)
     assert viewer.window.workspace.view.guess
     assert viewer.window.workspace.view.guess.marks == (pinned,)
-    reveal(viewer)
+    viewer.hand.run_in_palette("reveal")
     assert viewer.said.startswith("Not quite")
 
 
@@ -128,7 +121,7 @@ def test_marks_that_a_change_leaves_no_room_for_are_forgotten(viewer: Viewer) ->
     viewer.window.controllers.cell_selection_controller.toggle_prediction_mark(
         Cell("weights", (1, 1, 0))
     )
-    reveal(viewer)
+    viewer.click("playback.reveal")
     viewer.hand.type_number("heads", "1")
     viewer.hand.settle()
     assert "You marked" not in viewer.said
@@ -154,7 +147,7 @@ def test_a_pooled_panel_does_not_give_its_largest_cell_away(viewer: Viewer) -> N
     viewer.hand.click_cell(pointed)
     assert viewer.window.workspace.view.guess
     assert viewer.window.workspace.view.guess.marks == (first,)
-    reveal(viewer)
+    viewer.click("playback.reveal")
     assert viewer.said.startswith(("Yes", "Not quite"))
 
 

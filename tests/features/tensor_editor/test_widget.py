@@ -58,7 +58,7 @@ class Clerk:
         self.pane: NumberTablePane = hand.window.panes["Numbers"]
         self.grid = self.pane.grid
         if "Numbers" not in hand.window.docks.visible_pane_ids:
-            hand.key(Qt.Key.Key_F7)
+            hand.trigger("pane.toggle Numbers")
         hand.until(lambda: self.pane.grid.isVisible())
 
     @property
@@ -138,14 +138,14 @@ def clerk(hand: Hand) -> Clerk:
 # ----------------------------------------------------------------------------------- reading
 
 
-def test_the_pane_comes_and_goes_with_its_key(hand: Hand) -> None:
+def test_the_command_opens_and_closes_the_pane(hand: Hand) -> None:
     window = hand.window
     assert "Numbers" not in window.docks.visible_pane_ids
     assert window.workspace.screen.panel(NUMBER_TABLE_PANEL) is None
-    hand.key(Qt.Key.Key_F7)
+    hand.trigger("pane.toggle Numbers")
     hand.until(window.panes["Numbers"].grid.isVisible)
     assert window.workspace.screen.panel(NUMBER_TABLE_PANEL) is not None
-    hand.key(Qt.Key.Key_F7)
+    hand.trigger("pane.toggle Numbers")
     hand.until(lambda: "Numbers" not in window.docks.visible_pane_ids)
     assert window.workspace.screen.panel(NUMBER_TABLE_PANEL) is None
 

@@ -189,11 +189,10 @@ def test_hiding_a_head_unpins_its_cell(three: Hand) -> None:
     assert heads(three) == [0, 2]
 
 
-def test_shortcuts_step_through_the_heads(three: Hand) -> None:
+def test_commands_step_through_the_heads(three: Hand) -> None:
     found = []
-    three.board.setFocus()
-    for key in (*4 * [Qt.Key.Key_Down], *3 * [Qt.Key.Key_Up]):
-        press(three, key)
+    for step in (1, 1, 1, 1, -1, -1, -1):
+        run(three, f"view.step_head {step}")
         (alone,) = heads(three)
         found.append(alone)
     assert found == [0, 1, 2, 0, 2, 1, 0]

@@ -34,7 +34,6 @@ PANE = PaneSpec(
     "How the value of a cell is computed, and the code that computes it",
     "visualizer.features.explain.widget:ExplainPane",
     connect,
-    "F3",
     is_open=True,
     is_created_with_window=True,
     commands={"cell.copy": lambda pane: pane.copy_explanation()},

@@ -25,7 +25,6 @@ PANE = PaneSpec(
     "Measures of all heads, for comparing and sorting",
     "visualizer.features.head_table.widget:HeadTablePane",
     connect,
-    "F8",
     is_open=True,
     panel=PANEL,
 )

@@ -32,7 +32,6 @@ PANE = PaneSpec(
     "One tensor as an editable table",
     "visualizer.features.tensor_editor.widget:NumberTablePane",
     connect,
-    "F7",
     is_open=True,
     panel=PANEL,
 )

@@ -35,7 +35,6 @@ PANE = PaneSpec(
     "The sentence, coloured by the attention from or to the selected tokens",
     "visualizer.features.token_strip.widget:TokenPane",
     connect,
-    "F4",
     is_open=True,
     panel=PANEL,
     commands={
