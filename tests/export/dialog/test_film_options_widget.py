@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec.structs import replace
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication
 
 from tests.support.small_runs import a_run
 from tests.support.window_input import PATIENCE_MS
+from visualizer.errors import InputError
+from visualizer.export.dialog import film_options_widget
 from visualizer.export.dialog.film_options_widget import AnimationOptionsWidget, AnimationRange
 from visualizer.export.figure_settings import AnimationSettings, FigureSettings
 from visualizer.export.film_plan import LAST_FRAME_EXTRA_MS, plan_animation
-from visualizer.export.films.film_writer import estimate_animation
+from visualizer.export.films.film_writer import AnimationEstimate, estimate_animation
 from visualizer.format import format_size
 from visualizer.session.document import Document
 from visualizer.session.export_snapshot import ExportSnapshot
@@ -24,7 +28,7 @@ from visualizer.session.view import View
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from PySide6.QtWidgets import QApplication, QComboBox
+    from PySide6.QtWidgets import QComboBox
     from pytestqt.qtbot import QtBot
 
 SMALL = FigureSettings(
@@ -172,3 +176,30 @@ def test_too_long_an_animation_is_reported(options: AnimationOptionsWidget) -> N
     choose(options.grain, "By stage")
     assert options.description.text().startswith("11 steps")
     assert options.description.property("role") == "quiet"
+
+
+def test_an_error_for_earlier_settings_is_not_shown(
+    options: AnimationOptionsWidget, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = {suffix: threading.Event() for suffix in (".gif", ".apng")}
+    released = {suffix: threading.Event() for suffix in started}
+
+    def estimate(*given: Any) -> AnimationEstimate:
+        suffix = given[2]
+        started[suffix].set()
+        assert released[suffix].wait(PATIENCE_MS / 1000)
+        if suffix == ".gif":
+            raise InputError("format", "the earlier settings are invalid")
+        return estimate_animation(*given)
+
+    monkeypatch.setattr(film_options_widget, "estimate_animation", estimate)
+    options.show_snapshot(shot(), SMALL, ".gif")
+    assert started[".gif"].wait(PATIENCE_MS / 1000)
+    options.show_snapshot(shot(), SMALL, ".apng")
+    before = options.description.text()
+    released[".gif"].set()
+    assert started[".apng"].wait(PATIENCE_MS / 1000)
+    QApplication.processEvents()  # delivers the error
+    assert options.description.text() == before
+    released[".apng"].set()
+    assert measured(options, qtbot).startswith(before)

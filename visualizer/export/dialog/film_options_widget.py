@@ -238,11 +238,15 @@ class AnimationOptionsWidget(QWidget):
             )
         )
 
-    def _show_estimate(self, result: tuple[FigureSettings, str, AnimationEstimate]) -> None:
-        figure_settings, suffix, film = result
-        if (
-            self._request and (figure_settings, suffix) == self._request[1:]
-        ):  # ignore outdated estimates
+    def _show_estimate(
+        self, result: tuple[FigureSettings, str, AnimationEstimate | InputError]
+    ) -> None:
+        *settings, film = result
+        if self._request is None or (*settings,) != self._request[1:]:  # ignore outdated results
+            return
+        if isinstance(film, InputError):
+            self._show_problem(film)
+        else:
             estimate = f"about {format_size(film.bytes)} · takes {film.duration_text}"
             self._show_message(f"{self._length} · {estimate}", "quiet")
 
@@ -264,8 +268,12 @@ def _raise_if_stopped(stopped: threading.Event, done: int, of: int) -> None:
 
 def _estimate_animation_request(
     snapshot: ExportSnapshot, figure_settings: FigureSettings, suffix: str, progress: Progress
-) -> tuple[FigureSettings, str, AnimationEstimate]:
-    return figure_settings, suffix, estimate_animation(snapshot, figure_settings, suffix, progress)
+) -> tuple[FigureSettings, str, AnimationEstimate | InputError]:
+    try:
+        estimate = estimate_animation(snapshot, figure_settings, suffix, progress)
+    except InputError as refused:
+        return figure_settings, suffix, refused
+    return figure_settings, suffix, estimate
 
 
 def _format_duration(seconds: float) -> str:

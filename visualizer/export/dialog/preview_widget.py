@@ -13,7 +13,7 @@ from PySide6.QtCore import QElapsedTimer, QObject, QPointF, QRectF, QSize, Qt, Q
 from PySide6.QtGui import QAccessible, QColor, QFontDatabase, QPainter
 from PySide6.QtWidgets import QPlainTextEdit, QSizePolicy, QWidget
 
-from visualizer.errors import InputError
+from visualizer.errors import InputError, convert_memory_error
 from visualizer.export.data.data_preview import create_preview_text, describe_file_size
 from visualizer.export.export_settings import TALL_NOTE, describe_figure_size
 from visualizer.export.figure_settings import PIXELS_PER_INCH
@@ -193,7 +193,7 @@ class PreviewController(QObject):
         self._cancelled = threading.Event()
         self._request_count = self._answered_count = 0
         self._worker = NewestRequestWorker(self)
-        self._worker.answered.connect(self._deliver_preview)
+        self._worker.answered.connect(self._deliver_result)
         self._worker.failed.connect(self._deliver_error)
 
     @property
@@ -218,13 +218,15 @@ class PreviewController(QObject):
         self.cancel_request()
         self._worker.abandon()
 
-    def _deliver_preview(self, answer: tuple[int, object]) -> None:
-        self._answered_count, preview = answer
-        self.rendered.emit(preview)
+    def _deliver_result(self, answer: tuple[int, object]) -> None:
+        number, result = answer
+        if not isinstance(result, Exception):
+            self._answered_count = number
+            self.rendered.emit(result)
+        elif number == self._request_count:  # otherwise, the error may be due to earlier settings
+            self._deliver_error(result)
 
     def _deliver_error(self, error: Exception) -> None:
-        if isinstance(error, CancelledError) and not self._cancelled.is_set():
-            return  # a newer request is pending
         self._answered_count = self._request_count
         if isinstance(error, CancelledError):
             return
@@ -237,7 +239,13 @@ class PreviewController(QObject):
 def _render_request(
     number: int, make: Callable[[Progress], object], progress: Progress
 ) -> tuple[int, object]:
-    return number, make(progress)
+    """Return the number of a request with the result or the exception."""
+    try:
+        return number, make(progress)
+    except CancelledError as error:
+        return number, error.with_traceback(None)  # which keeps computed values alive
+    except Exception as error:  # noqa: BLE001 - reported on the GUI thread
+        return number, convert_memory_error(error)
 
 
 def _raise_if_cancelled(cancelled: threading.Event, done: int, of: int) -> None:
