@@ -223,6 +223,20 @@ def test_several_texts_are_a_batch() -> None:
     assert "two" in attention.explain("weights", head=0, query=1, key=0, text=1).sentence
 
 
+def test_heads_of_a_batch_are_measured_per_text_without_padding() -> None:
+    texts = ["one two three one", "four five"]
+    batch = attend(texts, mechanism="multi-head", heads=2, embedding_size=4, output_size=4)
+    rows = batch.heads()
+    assert [(row["text"], row["head"]) for row in rows] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    for row in rows:
+        text, head = int(row["text"]), int(row["head"])
+        count = len(texts[text].split())
+        weights = batch["weights", text, head][:count, :count].astype(np.float64)
+        assert row["own"] == pytest.approx(np.diag(weights).mean(), abs=1e-6)
+        assert row["largest"] == pytest.approx(weights.max(axis=1).mean(), abs=1e-6)
+    assert "text" not in attend(texts[1]).heads()[0]
+
+
 def test_an_own_mask_is_the_mask() -> None:
     cells = np.eye(3, dtype=bool) | np.eye(3, k=-1, dtype=bool)
     attention = attend("a b c", own_mask=cells)

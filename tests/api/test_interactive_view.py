@@ -153,7 +153,7 @@ def test_a_module_has_the_same_views() -> None:
     assert [row["induction"] for row in rows] == pytest.approx([row["induction"] for row in others])
     batch = visualizer.attend(["a b", "c d e"])
     assert batch._repr_mimebundle_() == {"text/plain": repr(batch)}
-    for method in (batch.heads, batch.overview, batch.interactive):
+    for method in (batch.overview, batch.interactive):
         with pytest.raises(InputError, match=r"a batch of 2 texts\. Attend to one text at a time"):
             method()
 

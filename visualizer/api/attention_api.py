@@ -467,13 +467,7 @@ class Attention(HeadViews):
     def _layer_runs(self) -> tuple[LayerGroupRun, ...]:
         from visualizer.models.array_runs import as_layer_group
 
-        trace = self.run.trace
-        if "text" in trace.axes:
-            sentence = (
-                f"This is a batch of {trace.axis_size('text')} texts. Attend to one text at a time."
-            )
-            raise InputError("text", sentence)
-        return (as_layer_group(self.run, tuple(range(trace.axis_size("layer")))),)
+        return (as_layer_group(self.run, tuple(range(self.run.trace.axis_size("layer")))),)
 
     @property
     def _has_layer_axis(self) -> bool:

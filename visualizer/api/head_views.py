@@ -114,7 +114,8 @@ class HeadViews:
         weight; the ``entropy`` in bits; and the mean ``distance`` in tokens. ``value_weighting`` is
         the distance between a row of weights and the same row weighted by the norms of the values
         and normalized (Kobayashi et al. 2020): half the sum of the absolute differences. A measure
-        is NaN if there is nothing to average.
+        is NaN if there is nothing to average. For a batch of texts, there is one row per head and
+        ``text``.
 
         Examples
         --------
@@ -200,7 +201,7 @@ class HeadViews:
         >>> seen.overview(order="induction").save("heads.png")
         """
         chosen = validate_choice("order", HeadOrder, order)
-        runs = [(each.run, each.group.layers) for each in self._runs_with_weights()]
+        runs = [(each.run, each.group.layers) for each in self._runs_of_single_text()]
         with offscreen_qt():
             from visualizer.export.figures.png_writer import render_overview_png
 
@@ -246,7 +247,7 @@ class HeadViews:
         """
         from visualizer.export.figures.notebook_page import PageLayout
 
-        found = self._runs_with_weights()
+        found = self._runs_of_single_text()
         shown = None if layers is None else self._validate_layers(layers)
         map_name = validate_colour_map(colour_map)
         if kind_of_colour_map(map_name) is not ColourMapKind.SEQUENTIAL:
@@ -306,7 +307,7 @@ class HeadViews:
         """Return the interactive page, and the overview for viewers that run no scripts."""
         found = {"text/plain": repr(self)}
         with suppress(InputError):  # for example if one of several parts must be selected
-            traces = [each.run.trace for each in self._runs_with_weights()]
+            traces = [each.run.trace for each in self._runs_of_single_text()]
             if sum(math.prod(trace.shape(Role.WEIGHTS)) for trace in traces) > MAX_DISPLAYED_CELLS:
                 found["text/plain"] += "\nThe text is long. To display it, call interactive()."
                 return found
@@ -325,6 +326,15 @@ class HeadViews:
                 "scores. Pass the weights, such as the softmax of the scores."
             )
             raise InputError("attention", sentence)
+        return runs
+
+    def _runs_of_single_text(self) -> tuple[LayerGroupRun, ...]:
+        runs = self._runs_with_weights()
+        trace = runs[0].run.trace
+        if "text" in trace.axes:
+            count = trace.axis_size("text")
+            sentence = f"This is a batch of {count} texts. Attend to one text at a time."
+            raise InputError("text", sentence)
         return runs
 
     def _validate_layers(self, layers: object) -> frozenset[int]:

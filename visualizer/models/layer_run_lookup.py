@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 from visualizer.attention.model_forward_pass import AttentionKind
@@ -82,15 +83,21 @@ def find_layer_run(runs: Iterable[LayerGroupRun], layer: int) -> tuple[LayerGrou
 
 
 def list_head_measure_rows(runs: Iterable[LayerGroupRun]) -> list[dict[str, float]]:
-    """Return one row per head: its layer and head numbers, from 0, and its `HEAD_MEASURES`."""
+    """Return one row per head: its layer and head numbers, from 0, and its `HEAD_MEASURES`.
+
+    For a batch, there is one row per head and text, which begins with the number of the text.
+    """
     rows = []
     for each in runs:
-        run = each.run
+        run, trace = each.run, each.run.trace
         texts = () if each.group.is_cross else run.key_texts
-        measures = run.trace.head_measures(Role.WEIGHTS, texts)
-        for at, layer in enumerate(each.group.layers):
-            for head in range(run.trace.spec.heads):
-                place = (at, head) if run.trace.axes else (head,)
-                known = {name: float(getattr(measures, name)[place]) for name in HEAD_MEASURES}
-                rows.append({"layer": layer, "head": head, **known})
-    return sorted(rows, key=lambda row: (row["layer"], row["head"]))
+        measures = trace.head_measures(Role.WEIGHTS, texts)
+        for leading, head in product(trace.leading_indices(), range(trace.spec.heads)):
+            row = {
+                "layer": each.group.layers[trace.axis_position("layer", leading)],
+                "head": head,
+                **{name: float(getattr(measures, name)[*leading, head]) for name in HEAD_MEASURES},
+            }
+            is_batch = "text" in trace.axes
+            rows.append({"text": trace.axis_position("text", leading), **row} if is_batch else row)
+    return sorted(rows, key=lambda row: (row.get("text", 0), row["layer"], row["head"]))
