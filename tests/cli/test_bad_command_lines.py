@@ -142,7 +142,6 @@ train --resume run --preset repeat => --preset cannot be combined with --resume.
 train repeat --out new --learning-rate 1 => unrecognized argument: --learning-rate. See --help.
 # Generation
 generate => the following argument is required: FOLDER, the folder of a run or of a model
-generate nowhere => argument FOLDER: invalid value 'nowhere': must be the folder of a training run
 generate run --tokens 0 => argument --tokens: invalid value '0' … from 1 to
 generate run --seed -1 => argument --seed: invalid value '-1': must be a whole number
 generate run --temperature -1 => argument --temperature: … at least 0 and at most 100.

@@ -132,6 +132,16 @@ def test_commands_take_names(
     assert "does not exist" in capsys.readouterr().err
 
 
+def test_text_is_generated_with_a_model_without_an_organization(
+    server: HubServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.repository = "tiny"
+    assert generate(["tiny"]) == 1  # the name of neither a run nor a model
+    assert "attention-visualizer model tiny --download" in capsys.readouterr().err
+    assert generate(["tiny", "--prompt", TEXT, "--tokens", "2", "--download"]) == 0
+    assert capsys.readouterr().out.startswith(TEXT)
+
+
 def test_the_stored_token_is_used(server: HubServer, tmp_path: Path) -> None:
     folder = tmp_path / "home"
     folder.mkdir()

@@ -20,11 +20,7 @@ from visualizer.language.run_folder import RunFolder, choose_probe_text
 from visualizer.language.sampling import SamplingSettings, check_sampling_settings
 from visualizer.language.tokenizers import TokenizerKind
 from visualizer.models.model_folder import is_model_folder
-from visualizer.models.model_path import (
-    hub_cache_folder,
-    is_cached_repository,
-    parse_repository_name,
-)
+from visualizer.models.model_path import find_model_folder, parse_repository_name
 from visualizer.optional_packages import PACKAGE_FIELD as MISSING_PACKAGE
 from visualizer.process_settings import (
     InterruptSignalError,
@@ -181,14 +177,8 @@ def _parse_folder(text: str) -> Path:
 
 
 def _is_transformers_model(path: Path) -> bool:
-    """Return whether a path is a model folder, or the name of a model on the Hugging Face Hub.
-
-    A name without an organization may also be that of a run folder, unless it is in the cache.
-    """
-    name = None if path.exists() else parse_repository_name(path.as_posix())
-    if name is None:
-        return is_model_folder(path)
-    return "/" in name.name or is_cached_repository(hub_cache_folder() / name.folder_name)
+    """Return whether a path is a model folder, or may be the name of a model on the Hub."""
+    return is_model_folder(path) if path.exists() else bool(parse_repository_name(path.as_posix()))
 
 
 def _generate_with_transformers_model(
@@ -196,6 +186,8 @@ def _generate_with_transformers_model(
 ) -> None:
     from visualizer.attention.torch_preload import load_torch_library
 
+    if not options.download:
+        find_model_folder(options.folder)  # first, because the name may be that of a run folder
     if options.prompt is None:
         raise InputError("text", "required for a Transformers model")
     if options.step is not None:
