@@ -4,6 +4,7 @@
 const LAST_COLOUR = 252, NAN_COLOUR = 253, MASKED = 255, NAN_CODE = 65535;
 const MANY = 128; // tokens from which the large heatmap gets more room
 const MAX_UNPACKING = 8; // layers that are decompressed at the same time
+const DRAWING_INTERVAL_MS = 50; // between drawings of layers that have been decompressed
 const GAP = 3, LABEL = 11, MIN_TEXTS = 70, MAX_TEXTS = 118, MAX_CELL = 46, MAX_LARGEST = 4;
 const STEPS = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]};
 
@@ -22,7 +23,7 @@ const [base, marks] = matrix.querySelectorAll("canvas"), scratch = document.crea
 let layer = 0, head = 0, direction = "to", chosenTheme = "";
 let pinned = null, hovered = null; // {row, column}, of which one is null if a token is selected
 let grid = null, box = null; // sizes of the small heatmaps and of the large one
-let colours = null;
+let colours = null, drawnSize = "";
 
 // --------------------------------------------------------------------------------------- data
 
@@ -601,7 +602,10 @@ function addListeners() {
   });
   system.addEventListener("change", draw);
   // A frame outside the visible part of a notebook has no size yet, and gets no event "resize".
-  new ResizeObserver(draw).observe(document.documentElement);
+  // The first report of the observer is usually the size that was drawn.
+  new ResizeObserver(() => {
+    if (drawnSize !== pageSize()) draw();
+  }).observe(document.documentElement);
 }
 
 /** Show the previous or the next head, in the order of the layers. */
@@ -612,7 +616,13 @@ function stepHead(by) {
   selectHead(at, of);
 }
 
+function pageSize() {
+  const {width, height} = document.documentElement.getBoundingClientRect();
+  return `${width} × ${height}`;
+}
+
 function draw() {
+  drawnSize = pageSize();
   readColours();
   layOutGrid();
   const bar = byId("scale").querySelector("canvas"), ink = resize(bar, 80, 8);
@@ -627,14 +637,17 @@ async function start() {
   document.querySelector("main").hidden = false;
   byId("heads").hidden = layers.length === 1 && layers[0].heads === 1;
   buildTexts();
-  await unpackMasks();
   readColours();
-  const packed = [...document.querySelectorAll("script.layer")], unpacking = [];
-  for (const [at, one] of layers.entries()) {
+  const packed = [...document.querySelectorAll("script.layer")], unpacking = [], masks = unpackMasks();
+  let drawn = 0, next = performance.now() + DRAWING_INTERVAL_MS;
+  for (let at = 0; at < layers.length; at++) {
     while (unpacking.length < Math.min(layers.length, at + MAX_UNPACKING)) unpacking.push(unpackNext());
-    await unpacking[at];
-    if (at === 0) draw();
-    else drawSmall(one, at);
+    await Promise.all([masks, unpacking[at]]);
+    if (at + 1 < layers.length && performance.now() < next) continue;
+    if (drawn === 0) draw();
+    else for (; drawn <= at; drawn++) drawSmall(layers[drawn], drawn);
+    drawn = at + 1;
+    next = performance.now() + DRAWING_INTERVAL_MS;
   }
   function unpackNext() {
     const element = packed[unpacking.length], text = element.textContent;
