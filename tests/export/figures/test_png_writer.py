@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
@@ -20,7 +21,10 @@ COLOURS = st.integers(0, 3)
 def written(words: np.ndarray) -> bytes:
     rows, columns = words.shape
     held = np.ascontiguousarray(words | OPAQUE, dtype=np.uint32)
-    image = QImage(held.data, columns, rows, 4 * columns, QImage.Format.Format_RGB32)
+    return saved(QImage(held.data, columns, rows, 4 * columns, QImage.Format.Format_RGB32))
+
+
+def saved(image: QImage) -> bytes:
     file = io.BytesIO()
     save_png_image(image, file)
     return file.getvalue()
@@ -41,6 +45,18 @@ def read(png: bytes) -> np.ndarray:
 def test_pixels_come_back(colours: np.ndarray, times: int) -> None:
     words = (colours * 0x5A3C96).repeat(times, 0)  # sizes of up to several bands
     np.testing.assert_array_equal(read(written(words)), words | OPAQUE)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 400])  # rows of an image begin at multiples of 4 bytes
+def test_an_image_with_a_palette_is_written_with_a_byte_per_pixel(columns: int) -> None:
+    generator = np.random.default_rng(0)
+    palette = generator.integers(0, 2**24, 256, dtype=np.uint32) | np.uint32(OPAQUE)
+    indices = generator.integers(0, 256, (2 * ROWS_PER_BAND + 1, columns), dtype=np.uint8)
+    image = QImage(indices.data, columns, len(indices), columns, QImage.Format.Format_Indexed8)
+    image.setColorTable(palette.tolist())
+    png = saved(image)
+    np.testing.assert_array_equal(read(png), palette[indices])
+    assert len(png) < indices.size + len(indices) + 2_000
 
 
 def test_rows_like_those_above_cost_next_to_nothing() -> None:

@@ -13,13 +13,18 @@ from visualizer.features.layer_overview.paint import (
     uniform_cell_spacing,
 )
 from visualizer.heatmap.colour_mapping import MAX_COLOUR_INDEX, colour_table
-from visualizer.widgets.theme import LIGHT
+from visualizer.widgets.theme import LIGHT, PRINT
 
 pytestmark = pytest.mark.usefixtures("application")
 
 
 def colour(image: QImage, x: int, y: int) -> str:
     return QColor(image.pixel(x, y)).name()
+
+
+def pixels(image: QImage) -> np.ndarray:
+    rows, columns = range(image.height()), range(image.width())
+    return np.array([[image.pixel(x, y) for x in columns] for y in rows])
 
 
 @pytest.mark.parametrize("side", [11, 22, 66])
@@ -51,12 +56,29 @@ def test_small_heatmaps_keep_the_largest_of_cells_that_share_a_pixel() -> None:
 
 def test_the_picture_has_room_for_its_words() -> None:
     panel = layers_of(two_layers())
-    made = paint_overview(panel, "a title that is wider than two small heatmaps", 24, LIGHT)
-    heads = paint_overview_grid(panel, 24, LIGHT)
+    made = paint_overview(panel, "a title that is wider than two small heatmaps", 24)
+    heads = paint_overview_grid(panel, 24, PRINT)
     assert made.width() > heads.width()
     assert made.height() > heads.height()
-    corner = QColor(LIGHT.paper).name()
+    corner = QColor(PRINT.paper).name()
     assert colour(made, made.width() - 1, made.height() - 1) == corner
+    found = {*pixels(made).ravel().tolist()}
+    assert QColor(PRINT.ink).rgb() in found
+    assert found <= {*made.colorTable()}
+
+
+def test_the_picture_has_the_colours_of_the_small_heatmaps() -> None:
+    panel, side = layers_of(two_layers()), 66
+    made = paint_overview(panel, "", side)
+    heads = paint_overview_grid(panel, side, PRINT)
+    table = [QColor(each).rgb() for each in colour_table(panel.map_name, PRINT).tolist()]
+    merged = {table[at]: table[at & 0xFE] for at in range(MAX_COLOUR_INDEX + 1)}
+    expected = pixels(heads)
+    for row in expected:
+        row[:] = [merged.get(word, word) for word in row.tolist()]
+    windows = np.lib.stride_tricks.sliding_window_view(pixels(made), expected.shape)
+    places = np.argwhere(windows[:, :, 0, 0] == expected[0, 0])
+    assert any(np.array_equal(windows[y, x], expected) for y, x in places)
 
 
 @pytest.mark.parametrize("cells", [2, 3, 7, 20, 31, 32])
