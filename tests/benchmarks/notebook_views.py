@@ -113,7 +113,7 @@ FIGURES = (
 
 def measure(repeats: int) -> int:
     """Measure and print; return the number of figures in which another tool is ahead."""
-    if not _is_complete():
+    if not _is_complete(TOOLS):
         return 0
     results = _measure_all(TOKENS, TOOLS, min(repeats, MAX_ROUNDS))
     missed = 0
@@ -145,17 +145,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=MAX_ROUNDS, help="rounds for fast views")
     parser.add_argument("--pictures", default="", metavar="FOLDER", help="save screenshots")
     options = parser.parse_args(arguments)
-    if not _is_complete():
-        return 1
     chosen = [tool for tool in TOOLS if tool.name in options.tools]
+    if not _is_complete(chosen):
+        return 1
     results = _measure_all(options.tokens, chosen, options.rounds, options.pictures)
     print(format_tables(results))
     return 0
 
 
-def _is_complete() -> bool:
+def _is_complete(tools: Sequence[Tool]) -> bool:
     """Print what has to be installed, if something is missing."""
-    commands = {command for tool in TOOLS for command in tool.missing()}
+    commands = {command for tool in tools for command in tool.missing()}
     if not find_spec("playwright"):
         commands.add("pip install playwright")
     if not FOUND:
