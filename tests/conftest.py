@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["tests.support.window_fixtures"]
 
+EXTRA_WORKERS = 2
 GRACE_S = 2.0
 """Maximum time for a thread to stop after it was told to stop, in seconds."""
 
@@ -76,6 +77,16 @@ IS_CI = bool(os.environ.get("CI"))
 settings.register_profile("quick", deadline=None, derandomize=IS_CI, max_examples=10)
 settings.register_profile("release", deadline=None, derandomize=IS_CI, max_examples=200)
 settings.load_profile("quick")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return the number of workers for ``-n logical``.
+
+    It exceeds the number of cores, because tests wait for timers, threads and programs: on two
+    cores, the slow tests take 8 % less time with four workers than with three.
+    """
+    return (os.cpu_count() or 1) + EXTRA_WORKERS
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
