@@ -9,8 +9,8 @@ In a notebook::
     attention.figure(stages=["weights"])
 
     model = visualizer.open_model("models/SmolLM2-135M")
-    seen = model.attend("The cat sat on the mat")  # displayed as an interactive view
-    seen["weights"]  # [layer, head, query, key]
+    model_attention = model.attend("The cat sat on the mat")  # displayed as an interactive view
+    model_attention["weights"]  # [layer, head, query, key]
 
     visualizer.from_arrays(outputs.attentions, tokens)  # of a model that has already run
 

@@ -42,7 +42,7 @@ attention = visualizer.attend(
 )
 model = visualizer.open_model("models/SmolLM2-135M")
 text = "the cat sat on the mat the cat"
-seen = model.attend(text)
+model_attention = model.attend(text)
 """
 """Code that defines the variables of all examples."""
 HEAD = f"""\

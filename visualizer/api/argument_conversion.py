@@ -60,7 +60,7 @@ MAX_TITLE_LENGTH = 1_000
 class AttendArguments(TypedDict, total=False):
     """Keyword arguments of `attend` other than the text: the settings of the attention module.
 
-    None is the same as omitting a setting. A setting that does not affect the numbers, such as a
+    None is the same as omitting a setting. A setting that does not affect the values, such as a
     window without a window mask, raises an `InputError`.
 
     Parameters

@@ -36,15 +36,15 @@ _SHADE = "background:rgba(64,128,255,{opacity:.2f});border-radius:2px"
 class GeneratedText(HeadViews):
     """A text and its continuation by a model.
 
-    ``made.text`` is the continuation. A notebook displays the tokens, shaded by their
-    probabilities, and the interactive view of the attention. ``made.attention`` is the attention of
-    all tokens but the last, which the model has not processed.
+    ``generated.text`` is the continuation. A notebook displays the tokens, shaded by their
+    probabilities, and the interactive view of the attention. ``generated.attention`` is the
+    attention of all tokens but the last, which the model has not processed.
 
     Examples
     --------
-    >>> made = model.generate(text, tokens=3)
-    >>> made.text, made.probabilities
-    >>> made.weights[0].shape  # of layer 0: head query key
+    >>> generated = model.generate(text, tokens=3)
+    >>> generated.text, generated.probabilities
+    >>> generated.weights[0].shape  # of layer 0: head query key
     """
 
     result: GenerationResult
@@ -127,7 +127,7 @@ class GeneratedText(HeadViews):
 
         Examples
         --------
-        >>> model.generate(text, tokens=3).save("made.npz", "made.html")
+        >>> model.generate(text, tokens=3).save("generated.npz", "generated.html")
         """
         self.attention.save(*paths, layer=layer)
 

@@ -73,8 +73,8 @@ def from_arrays(
     >>> import numpy as np
     >>> weights = np.tril(np.ones((2, 4, 3, 3)))  # layer head query key
     >>> weights /= weights.sum(-1, keepdims=True)
-    >>> given = visualizer.from_arrays(weights, ["The", "cat", "sat"])
-    >>> given.dims("weights")
+    >>> imported = visualizer.from_arrays(weights, ["The", "cat", "sat"])
+    >>> imported.dims("weights")
     ('layer', 'head', 'query', 'key')
     """
     from visualizer.models.array_runs import ArrayBatch

@@ -119,7 +119,7 @@ class HeadViews:
 
         Examples
         --------
-        >>> rows = seen.heads()
+        >>> rows = model_attention.heads()
         >>> best = max(rows, key=lambda row: row["previous"])
         >>> best["layer"], best["head"]  # the head that attends to the previous token most
         """
@@ -137,7 +137,7 @@ class HeadViews:
 
         Examples
         --------
-        >>> frame = seen.to_dataframe()  # requires pandas
+        >>> frame = model_attention.to_dataframe()  # requires pandas
         >>> frame.groupby("layer")["entropy"].mean()
         """
         if stage is not None:
@@ -150,7 +150,7 @@ class HeadViews:
 
         ::
 
-            seen.to_xarray("weights").sel(layer=3, head=2).mean("query")
+            model_attention.to_xarray("weights").sel(layer=3, head=2).mean("query")
 
         Raises
         ------
@@ -159,7 +159,7 @@ class HeadViews:
 
         Examples
         --------
-        >>> weights = seen.to_xarray("weights")  # requires xarray
+        >>> weights = model_attention.to_xarray("weights")  # requires xarray
         >>> weights.dims
         ('layer', 'head', 'query', 'key')
         """
@@ -198,7 +198,7 @@ class HeadViews:
 
         Examples
         --------
-        >>> seen.overview(order="induction").save("heads.png")
+        >>> model_attention.overview(order="induction").save("heads.png")
         """
         chosen = validate_choice("order", HeadOrder, order)
         runs = [(each.run, each.group.layers) for each in self._runs_of_single_text()]
@@ -242,7 +242,7 @@ class HeadViews:
 
         Examples
         --------
-        >>> seen.interactive(layers=[0, 1]).save("heads.html")
+        >>> model_attention.interactive(layers=[0, 1]).save("heads.html")
         >>> attention.interactive().save("computation.html")
         """
         from visualizer.export.figures.notebook_page import PageLayout

@@ -147,12 +147,12 @@ class Model:
 
     @property
     def config(self) -> Any:
-        """The configuration of the transformers model."""
+        """The configuration of the Transformers model."""
         return self.opened.model.config
 
     @property
     def tokenizer(self) -> Any:
-        """The tokenizer of transformers; None if the model has none, like models of the lab.
+        """The tokenizer of Transformers; None if the model has none, like models of the lab.
 
         Raises
         ------
@@ -239,7 +239,7 @@ class Model:
 
         Examples
         --------
-        >>> seen = model.attend("the cat sat on the mat the cat")
+        >>> model_attention = model.attend("the cat sat on the mat the cat")
         >>> part = model.attend(text, layers=[0, 1], stages=["context"])
         >>> several = model.attend(["the cat", "the mat"])
         >>> len(several)
@@ -516,7 +516,7 @@ class Model:
 
         Examples
         --------
-        >>> made = model.generate(text, tokens=3)
+        >>> generated = model.generate(text, tokens=3)
         >>> sampled = model.generate(text, tokens=3, temperature=0.8, top_k=50, seed=1)
         """
         from visualizer.models.kv_cache_generation import generate
@@ -547,7 +547,7 @@ class Model:
         Examples
         --------
         >>> effects = model.ablations(text)  # layer head
-        >>> effects.shape == (len(seen.layers), seen["weights", 0].shape[0])
+        >>> effects.shape == (len(model_attention.layers), model_attention["weights", 0].shape[0])
         True
         """
         from visualizer.models.head_edits import compute_ablation_changes

@@ -60,18 +60,18 @@ def capture(
 
     ::
 
-        with visualizer.capture(model) as seen:
+        with visualizer.capture(model) as captured:
             model(**inputs)
-        seen["weights"]  # [layer, head, query, key]
+        captured["weights"]  # [layer, head, query, key]
 
     If the model runs several times within the context, the last text is kept. Runs that continue
     the same text with a key/value cache are joined, so that ``model.generate()`` yields the rows of
     the prompt and of all generated tokens. If the cache already contained tokens before the
     context, only the rows of the new tokens are recorded, and a notice is added.
 
-    For a batch, ``seen`` is the attention of the first text, and ``seen.texts`` contains the
-    attention of all texts. Padding is removed according to ``attention_mask``. The model uses its
-    eager attention implementation within the context.
+    For a batch, ``captured`` is the attention of the first text, and ``captured.texts`` contains
+    the attention of all texts. Padding is removed according to ``attention_mask``. The model uses
+    its eager attention implementation within the context.
 
     Parameters
     ----------
@@ -94,9 +94,9 @@ def capture(
     Examples
     --------
     >>> import torch
-    >>> plain = model.opened.model  # any Transformers model
-    >>> with visualizer.capture(plain) as captured, torch.no_grad():
-    ...     plain(torch.tensor([[4, 5, 6, 7]]))
+    >>> transformers_model = model.opened.model  # any Transformers model
+    >>> with visualizer.capture(transformers_model) as captured, torch.no_grad():
+    ...     transformers_model(torch.tensor([[4, 5, 6, 7]]))
     >>> captured["weights"].shape[2:]  # layer head query key
     (4, 4)
     """
@@ -141,19 +141,19 @@ def _attention_of_layer_group(layers: LayerGroupRun) -> Attention:
 class ModelAttention(HeadViews):
     """The attention of a model for a text, layer by layer.
 
-    ``seen["weights"]`` is a read-only array [layer, head, query, key], and ``seen["weights", 3]``
-    that of one layer, without computing the others. ``seen.stages`` lists the other stages that all
-    layers have. An encoder-decoder model has several kinds of attention,
-    which are selected by name: ``seen.part("encoder")``; ``seen.parts`` lists the names.
-    For a recorded batch, this is the attention of the first text; ``seen.texts`` has one
-    `ModelAttention` per text.
+    ``model_attention["weights"]`` is a read-only array [layer, head, query, key], and
+    ``model_attention["weights", 3]`` that of one layer, without computing the others. ``stages``
+    lists the other stages that all layers have. An encoder-decoder model has several kinds of
+    attention, which are selected by name: ``part("encoder")``; ``parts`` lists the names. For a
+    recorded batch, this is the attention of the first text; ``texts`` has one `ModelAttention` per
+    text.
 
     Examples
     --------
-    >>> seen.dims("weights")
+    >>> model_attention.dims("weights")
     ('layer', 'head', 'query', 'key')
-    >>> seen["weights", 1, 0].sum(axis=-1)  # head 0 of layer 1: each row sums to 1
-    >>> seen.layers[:2]
+    >>> model_attention["weights", 1, 0].sum(axis=-1)  # head 0 of layer 1: each row sums to 1
+    >>> model_attention.layers[:2]
     (0, 1)
     """
 
@@ -212,7 +212,7 @@ class ModelAttention(HeadViews):
 
         Examples
         --------
-        >>> [seen.part(name) for name in seen.parts]
+        >>> [model_attention.part(name) for name in model_attention.parts]
         """
         return ModelAttention(
             find_runs_of_part(self._require_runs(), validate_string("name", name))
@@ -236,7 +236,7 @@ class ModelAttention(HeadViews):
 
         Examples
         --------
-        >>> seen.dims("queries")
+        >>> model_attention.dims("queries")
         ('layer', 'head', 'token', 'd_head')
         """
         attention = _attention_of_layer_group(self._runs_of_single_part()[0])
@@ -271,7 +271,7 @@ class ModelAttention(HeadViews):
 
         Examples
         --------
-        >>> seen.attention(1).dims("weights")
+        >>> model_attention.attention(1).dims("weights")
         ('layer', 'head', 'query', 'key')
         """
         return _attention_of_layer_group(self._find_run_of_layer(layer)[0])
@@ -293,7 +293,7 @@ class ModelAttention(HeadViews):
 
         Examples
         --------
-        >>> seen.explain("weights", layer=1, head=0, query=3, key=2).sentence
+        >>> model_attention.explain("weights", layer=1, head=0, query=3, key=2).sentence
         """
         found, at = self._find_run_of_layer(layer)
         return _attention_of_layer_group(found).explain(stage, layer=at, **place)
@@ -315,7 +315,7 @@ class ModelAttention(HeadViews):
 
         Examples
         --------
-        >>> seen.figure("weights", heads=[0, 1], layer=1, size="85mm").save("layer.pdf")
+        >>> model_attention.figure("weights", heads=[0, 1], layer=1, size="85mm").save("layer.pdf")
         """
         shown = self._first_layer if layer is None else layer
         found, at = self._find_run_of_layer(shown)
@@ -334,7 +334,7 @@ class ModelAttention(HeadViews):
 
         Examples
         --------
-        >>> seen.save("seen.npz", "seen.attention")
+        >>> model_attention.save("mat.npz", "mat.attention")
         """
         self.figure(layer=layer).save(*paths)
 

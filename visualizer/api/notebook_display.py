@@ -108,7 +108,7 @@ class Figure:
 
             figure, axes = matplotlib.pyplot.subplots(1, 2)
             for head, ax in enumerate(axes):
-                seen.figure("weights", heads=head, layer=3).plot(ax=ax)
+                model_attention.figure("weights", heads=head, layer=3).plot(ax=ax)
 
         Masked and dropped cells are masked in the image. The colours are a linear scale.
 
@@ -237,7 +237,7 @@ class Overview:
 
     Examples
     --------
-    >>> overview = seen.overview()
+    >>> overview = model_attention.overview()
     """
 
     png: bytes
@@ -256,7 +256,7 @@ class Overview:
 
         Examples
         --------
-        >>> seen.overview().save("heads.png")
+        >>> model_attention.overview().save("heads.png")
         """
         _write_file(path, (".png",), "The overview is a PNG.", self.png)
 
@@ -273,7 +273,7 @@ class InteractiveView:
 
     Examples
     --------
-    >>> view = seen.interactive()
+    >>> view = model_attention.interactive()
     """
 
     page: NotebookPage
@@ -299,7 +299,7 @@ class InteractiveView:
 
         Examples
         --------
-        >>> seen.interactive().save("heads.html")
+        >>> model_attention.interactive().save("heads.html")
         """
         _write_file(path, (".html", ".htm"), "The view is a web page.", self.html.encode())
 

@@ -129,9 +129,9 @@ def record(
 
     Examples
     --------
-    >>> plain = model.opened.model  # any Transformers model
+    >>> transformers_model = model.opened.model  # any Transformers model
     >>> with visualizer.record(
-    ...     plain, every=10, texts=[text], tokenizer=model.tokenizer, to="runs/new"
+    ...     transformers_model, every=10, texts=[text], tokenizer=model.tokenizer, to="runs/new"
     ... ) as recorder:
     ...     for _ in range(20):  # instead of training
     ...         recorder.step(2.5)
@@ -340,7 +340,7 @@ class Recorder:
         ----------
         loss : float or tensor, optional
             The loss of the step, for the loss plot of the lab. A tensor on a GPU is read later, so
-            that the GPU does not have to be waited for.
+            that the training does not wait for the GPU.
 
         Examples
         --------

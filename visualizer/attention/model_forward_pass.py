@@ -47,7 +47,7 @@ class LogitLensResult(Struct, frozen=True, eq=False):
     Parameters
     ----------
     layers : tuple of int
-        Numbers of the layers in the model.
+        Indices of the layers in the model.
     words : tuple
         The tokens, [layer][query][rank].
     probabilities : ndarray
@@ -79,7 +79,7 @@ class LogitParts(Struct, frozen=True, eq=False):
     bias : float
         Contribution of the biases in the final norm and the unembedding.
     layers : tuple of int
-        Numbers of the layers in the model.
+        Indices of the layers in the model.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class AblationResult(Struct, frozen=True, eq=False):
     token : str
         The candidate for the next token.
     layers : tuple of int
-        Numbers of the layers in the model.
+        Indices of the layers in the model.
     changes : ndarray
         Change in the token's log-probability, in nats, if only this head is ablated, [layer, head];
         NaN for heads that have not been measured yet.
