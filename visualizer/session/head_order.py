@@ -59,7 +59,7 @@ ORDERS: tuple[HeadOrderSpec, ...] = (
     ),
     HeadOrderSpec(
         HeadOrder.DUPLICATE,
-        "Same token first",
+        "Duplicate token first",
         "duplicate",
         behaviour="attends to earlier occurrences of the same token",
     ),
@@ -73,13 +73,13 @@ ORDERS: tuple[HeadOrderSpec, ...] = (
         HeadOrder.FIRST, "First token first", "first", behaviour="attends to the first token"
     ),
     HeadOrderSpec(
-        HeadOrder.OWN, "Own token first", "own", behaviour="attends to the query’s own token"
+        HeadOrder.OWN, "Current token first", "own", behaviour="attends to the current token"
     ),
     HeadOrderSpec(HeadOrder.SHARPEST, "Sharpest first", "entropy", is_descending=False),
     HeadOrderSpec(HeadOrder.FARTHEST, "Farthest first", "distance"),
     HeadOrderSpec(
         HeadOrder.VALUE_WEIGHTING,
-        "Value-weighting first",
+        "Value-weighted first",
         "value_weighting",
         behaviour="weights change when multiplied by ‖v‖ and renormalized",
     ),

@@ -76,7 +76,7 @@ def test_each_head_of_each_layer_is_there_and_named() -> None:
         "Layer 1, head 2; attends to the previous token: 100%"
     )
     assert panel.describe_head((1, 0)).startswith(
-        "Layer 2, head 1; attends to the query’s own token: 100%"
+        "Layer 2, head 1; attends to the current token: 100%"
     )
 
 

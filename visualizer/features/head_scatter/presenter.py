@@ -56,7 +56,7 @@ MEASURES = (
     ScatterMeasure("largest", "Largest weight"),
     ScatterMeasure("entropy", "Entropy", "bits"),
     ScatterMeasure("distance", "Distance", "tokens"),
-    ScatterMeasure("value_weighting", "Changed by value-weighting"),
+    ScatterMeasure("value_weighting", "Value-weighted"),
 )
 RETRIEVAL = ScatterMeasure("retrieval", "Retrieval")
 """The weight of the pinned query on the selected tokens; available if a query is pinned."""
