@@ -169,24 +169,18 @@ def _is_complete(tools: Sequence[Tool]) -> bool:
 
 
 def format_tables(results: Results) -> str:
-    """Return a table for each figure in Markdown; the best result of each column is bold."""
+    """Return a table for each figure in Markdown; the best result of each row is bold."""
     names = [tool.name for tool in TOOLS if any(tool.name == name for name, *_ in results)]
-    columns = list(dict.fromkeys((shape, tokens) for _, shape, tokens in results))
-    heads = [f"{layers} × {heads}, {tokens:,}" for (layers, heads), tokens in columns]
+    sizes = list(dict.fromkeys((shape, tokens) for _, shape, tokens in results))
     parts = []
     for figure in FIGURES:
-        rows = [f"| {figure.title}, in {figure.unit} | {' | '.join(heads)} |"]
-        rows.append("| --- |" + " ---: |" * len(heads))
-        best = [
-            min((figure.read(results[name, *each]) or math.inf for name in names), default=math.inf)
-            for each in columns
-        ]
-        for name in names:
-            cells = [
-                _format_cell(figure, results[name, *each], least)
-                for each, least in zip(columns, best, strict=True)
-            ]
-            rows.append(f"| {name} | {' | '.join(cells)} |")
+        rows = [f"| {figure.title}, in {figure.unit} | {' | '.join(names)} |"]
+        rows.append("| --- |" + " ---: |" * len(names))
+        for (layers, heads), tokens in sizes:
+            found = [results[name, (layers, heads), tokens] for name in names]
+            best = min((figure.read(each) or math.inf for each in found), default=math.inf)
+            cells = [_format_cell(figure, each, best) for each in found]
+            rows.append(f"| {layers} × {heads}, {tokens:,} | {' | '.join(cells)} |")
         parts.append("\n".join(rows))
     return "\n\n".join(parts)
 
