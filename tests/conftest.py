@@ -57,7 +57,6 @@ if TYPE_CHECKING:
 
 pytest_plugins = ["tests.support.window_fixtures"]
 
-EXTRA_WORKERS = 2
 GRACE_S = 2.0
 """Maximum time for a thread to stop after it was told to stop, in seconds."""
 
@@ -83,10 +82,10 @@ settings.load_profile("quick")
 def pytest_xdist_auto_num_workers() -> int:
     """Return the number of workers for ``-n logical``.
 
-    It exceeds the number of cores, because tests wait for timers, threads and programs: on two
-    cores, the slow tests take 8 % less time with four workers than with three.
+    It exceeds the number of cores, because tests wait for timers, threads and programs: with two
+    workers, a third of two cores is idle.
     """
-    return (os.cpu_count() or 1) + EXTRA_WORKERS
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -183,18 +183,20 @@ def test_the_oldest_unauthenticated_connections_are_closed(
 def test_a_flood_of_unauthenticated_connections_blocks_no_client(port: int) -> None:
     """Each flood runs in its own process at full speed for a limited time."""
     command = [sys.executable, "-m", "tests.support.connection_flood", str(port), FLOOD_S]
-    floods = [
-        subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8")
-        for _ in range(FLOODS)
-    ]
-    try:
-        with HostilePeer(port) as known:
+    with HostilePeer(port) as known:
+        # Before the floods, because a connection is only kept once it has signed a request.
+        assert known.ask("/model", {}).status == 200
+        floods = [
+            subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, encoding="utf-8")
+            for _ in range(FLOODS)
+        ]
+        try:
             for _ in range(CLIENTS):
                 connection = ModelServerClient(f"127.0.0.1:{port}", TOKEN)
                 assert connection.fetch_response("/model", {})[0] == {"name": "a"}
                 assert known.ask("/model", {}).status == 200
-    finally:
-        made = [int(flood.communicate(timeout=LONG_S)[0]) for flood in floods]
+        finally:
+            made = [int(flood.communicate(timeout=LONG_S)[0]) for flood in floods]
     assert sum(made) > MAX_UNAUTHENTICATED
     # The server is still closing the remaining connections of the floods.
     with HostilePeer(port) as other:
